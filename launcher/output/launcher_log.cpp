@@ -33,12 +33,14 @@ using Sink = spdlog::sinks::base_sink<spdlog::details::null_mutex>;
 class StderrSink : public Sink {
   public:
     OutputPump* pump = nullptr;
+    bool is_line_open = false;  // of a worker, where the next line of the launcher goes
 
   protected:
     void sink_it_(const spdlog::details::log_msg& message) override {
         spdlog::memory_buf_t text;
         formatter_->format(message, text);
         if (pump != nullptr) return pump->announce(std::string(text.data(), text.size() - 1));
+        if (std::exchange(is_line_open, false)) write("\n");
         write({text.data(), text.size()});
     }
     void flush_() override {}
@@ -135,7 +137,9 @@ std::optional<std::string> LauncherLog::open_file(const std::string& path, const
 
 void LauncherLog::speak_by(OutputPump* pump) {
     const OutputPump* before = std::exchange(impl_->screen->pump, pump);
-    if (before != nullptr && before->hangs()) impl_->logger.sinks().resize(1);
+    if (before == nullptr) return;
+    impl_->screen->is_line_open = before->leaves_open_line();
+    if (before->hangs()) impl_->logger.sinks().resize(1);
 }
 
 bool LauncherLog::can_update() const {

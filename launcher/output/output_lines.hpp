@@ -114,6 +114,8 @@ class ConsoleText {
 
     // Returns true if the stream's line has not ended, and no other one stands behind it.
     bool is_open(int stream) const { return open_stream_ == stream; }
+    // Returns true if the line of some stream has not ended.
+    bool has_open_line() const { return open_stream_ >= 0; }
 
     // Appends, for terminals only, what shows `text` as the passing line, cut to `columns`. The passing line
     // continues an unfinished line of the same stream.

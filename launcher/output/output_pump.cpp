@@ -262,6 +262,10 @@ void OutputPump::drain(std::function<void()> done, std::chrono::milliseconds tim
     });
 }
 
+bool OutputPump::leaves_open_line() const {
+    return stopped_ && !hangs_ && loop_->console(OutputStream::err).text.has_open_line();
+}
+
 std::vector<std::string> OutputPump::stop() {
     if (std::exchange(stopped_, true)) return {};
     loop_->post([loop = loop_.get()] { loop->end(); });

@@ -158,6 +158,10 @@ class OutputPump {
     // Returns true if the thread was stopped and has not ended.
     bool hangs() const { return hangs_; }
 
+    // Returns, after stop(), true if a worker's line on the console of stderr has not ended: what is written
+    // there next begins with a newline.
+    bool leaves_open_line() const;
+
   private:
     class Gate;
     struct Answer;

@@ -18,18 +18,16 @@ std::string rendered(const LinePrefix& prefix) {
     return prefix.render(wall_clock_text(now, local_utc_offset(now)));
 }
 
-void show(OutputConsole& console, int number, const std::string& prefix, std::string_view block) {
-    if (console.writer.buffer().empty() && block.size() > kComposed / 4 &&
-        console.text.takes_as_is(number, prefix)) {
-        console.text.wrote_as_is(number, block);
-        console.writer.write(block);
-        return;
-    }
-    console.text.add(console.writer.buffer(), number, prefix, block);
-    if (console.writer.buffer().size() > kComposed) console.writer.flush();
-}
-
 }  // namespace
+
+void OutputConsole::show(int stream, std::string_view prefix, std::string_view block) {
+    if (writer.buffer().empty() && block.size() > kComposed / 4 && text.takes_as_is(stream, prefix)) {
+        text.wrote_as_is(stream, block);
+        return writer.write(block);
+    }
+    text.add(writer.buffer(), stream, prefix, block);
+    if (writer.buffer().size() > kComposed) writer.flush();
+}
 
 OutputRoute::OutputRoute(OutputRouteParts parts) : parts_(std::move(parts)) {}
 
@@ -75,7 +73,7 @@ void OutputRoute::show_begun(std::string_view line) {
     std::string text(is_same ? line.substr(shown_.size()) : line);
     if (goes_on && !is_same && !shown_.empty()) text.insert(0, "\r" + rendered(parts_.prefix));
     shown_ = line.ends_with('\n') ? "" : line;
-    show(*parts_.console, parts_.number, rendered(parts_.prefix), text);
+    parts_.console->show(parts_.number, rendered(parts_.prefix), text);
 }
 
 void OutputRoute::replay(OutputConsole& console) const {
@@ -99,7 +97,7 @@ void OutputRoute::pass_on(std::string_view block) {
         shown_.clear();
         block.remove_prefix(line.size());
     }
-    show(*parts_.console, parts_.number, rendered(parts_.prefix), block);
+    parts_.console->show(parts_.number, rendered(parts_.prefix), block);
 }
 
 // A block without a newline at its end is the beginning or more of a line too long to be held, or the last

@@ -1,6 +1,7 @@
 // OutputRoute: the way of one stream's bytes from the reading end on.
 #pragma once
 
+#include <climits>
 #include <functional>
 #include <memory>
 #include <string>
@@ -17,7 +18,11 @@ inline namespace launch {
 
 // OutputConsole is one console of the launcher: stdout, stderr, or both if they are the same thing.
 struct OutputConsole : AwaitedConsole {
+    // kLauncherStream: the launcher's own stream in `text`; the workers' are numbered from 0.
+    static constexpr int kLauncherStream = INT_MAX;
     using AwaitedConsole::AwaitedConsole;
+    // Puts `block` into the writer's buffer, see ConsoleText::add; much of it is written at once.
+    void show(int stream, std::string_view prefix, std::string_view block);
     ConsoleText text;
 };
 

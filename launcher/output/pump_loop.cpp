@@ -7,7 +7,6 @@
 #include <boost/asio/executor_work_guard.hpp>
 #include <boost/asio/post.hpp>
 #include <cerrno>
-#include <climits>
 #include <cstring>
 
 #include "launcher/harmless_text.hpp"
@@ -24,9 +23,6 @@ using Descriptor = asio::posix::stream_descriptor;
 
 // One read takes so many bytes: few enough to stay in a core's cache until they are written twice.
 constexpr std::size_t kReadAtOnce = 128 * 1024;
-
-// This is the launcher's own stream in ConsoleText; the workers' are numbered from 0.
-constexpr int kLauncherStream = INT_MAX;
 
 // One stream is read so often in one go for last_lines: a grandchild may write for ever.
 constexpr int kMaxReadsAtOnce = 16;
@@ -230,7 +226,7 @@ void PumpLoop::say_launcher_lines() {
         announcements_lost_ = 0;
     }
     for (const std::string& line : announcements_) {
-        console.text.add(console.writer.buffer(), kLauncherStream, {}, line + "\n");
+        console.text.add(console.writer.buffer(), OutputConsole::kLauncherStream, {}, line + "\n");
     }
     announcements_.clear();
     console.writer.flush();
@@ -342,7 +338,8 @@ void PumpLoop::pass(const std::string& line) {
     if (line.empty()) {
         console.text.erase_passing(console.writer.buffer());
     } else {
-        console.text.pass(console.writer.buffer(), kLauncherStream, {}, line, console.writer.columns());
+        console.text.pass(console.writer.buffer(), OutputConsole::kLauncherStream, {}, line,
+                          console.writer.columns());
     }
     console.writer.flush();
 }

@@ -12,7 +12,7 @@
 #include <functional>
 
 #include "launcher/harmless_text.hpp"
-#include "launcher/output/console_writer.hpp"
+#include "launcher/output/output_route.hpp"
 #include "launcher/process/signal_delivery.hpp"
 #include "launcher/start/host_connections.hpp"
 #include "rendezvous/job/exit_status.hpp"
@@ -38,35 +38,42 @@ class StartConsole {
         if (!are_one_console(STDOUT_FILENO, STDERR_FILENO)) screens_.emplace_back(executor, STDERR_FILENO);
     }
 
-    void write(bool is_error, std::string_view text) {
-        AwaitedConsole& screen = is_error ? screens_.back() : screens_.front();
-        screen.writer.write(text);
+    // Shows a text of one of the streams, on a line of its own where another one's line has not ended.
+    void write(int stream, bool is_error, std::string_view text) {
+        OutputConsole& screen = is_error ? screens_.back() : screens_.front();
+        screen.show(stream, {}, text);
+        screen.writer.flush();
         await_room(screen);
     }
 
+    // Shows a line of the starter's own.
+    void say(std::string_view line) {
+        write(OutputConsole::kLauncherStream, true, fmt::format("{}{}\n", kLauncherMark, line));
+    }
+
     bool is_full() const {
-        return std::any_of(screens_.begin(), screens_.end(), [](const AwaitedConsole& screen) {
+        return std::any_of(screens_.begin(), screens_.end(), [](const OutputConsole& screen) {
             return screen.writer.blocked() && screen.writer.waiting() > kMaxWaiting;
         });
     }
     bool is_empty() const {
         return std::none_of(screens_.begin(), screens_.end(),
-                            [](const AwaitedConsole& screen) { return screen.writer.blocked(); });
+                            [](const OutputConsole& screen) { return screen.writer.blocked(); });
     }
 
     // Throws away what waits.
     void give_up() {
-        for (AwaitedConsole& screen : screens_) screen.writer.give_up();
+        for (OutputConsole& screen : screens_) screen.writer.give_up();
     }
 
     std::uint64_t written() const {
         std::uint64_t sum = 0;
-        for (const AwaitedConsole& screen : screens_) sum += screen.writer.written();
+        for (const OutputConsole& screen : screens_) sum += screen.writer.written();
         return sum;
     }
 
   private:
-    void await_room(AwaitedConsole& screen) {
+    void await_room(OutputConsole& screen) {
         const bool can_wait = screen.await_room([this, &screen] {
             screen.writer.flush();
             await_room(screen);
@@ -76,7 +83,7 @@ class StartConsole {
     }
 
     std::function<void()> on_room_;
-    std::deque<AwaitedConsole> screens_;  // stdout, and stderr if it is not the same thing
+    std::deque<OutputConsole> screens_;  // stdout, and stderr if it is not the same thing
 };
 
 // Agents that were told to end may take so much longer than one grace period.
@@ -120,7 +127,7 @@ class JobStarter {
         };
         bool ends = is_among(options_.ending_signals);
         if (!ends && !is_among(options_.forwarded_signals)) {
-            console_.write(true, fmt::format("{}{}\n", kLauncherMark, unexpected_text(signal)));
+            console_.say(unexpected_text(signal));
             signal = SIGTERM;
             ends = true;
         }
@@ -140,9 +147,9 @@ class JobStarter {
     void receive(const AgentOutput& output) {
         // An agent that nobody needs any more says nothing new by its end.
         if (output.is_error && is_ending_ && !ledger_.has_begun()) return;
-        console_.write(output.is_error, output.is_error
-                                            ? echoes_.fresh(output.rank, output.text, speaker(output.rank))
-                                            : output.text);
+        console_.write(
+            2 * output.rank + (output.is_error ? 1 : 0), output.is_error,
+            output.is_error ? echoes_.fresh(output.rank, output.text, speaker(output.rank)) : output.text);
         hold_if_due();
     }
     // While nodes meet, what one of them has to say is its own trouble; then a report is everybody's, and
@@ -206,9 +213,7 @@ class JobStarter {
         });
     }
 
-    void say(const std::string& text) {
-        console_.write(true, fmt::format("{}{}\n", kLauncherMark, harmless_line(text, kMaxSaid)));
-    }
+    void say(const std::string& text) { console_.say(harmless_line(text, kMaxSaid)); }
 
     void hold_if_due() { starts_.hold(console_.is_full()); }
 

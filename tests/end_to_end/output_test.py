@@ -97,6 +97,34 @@ class Pipes(OutputTest):
         self.assertEqual(job.stdout.read(), b"half and half\n")
 
 
+class OpenLines(OutputTest):
+    """Where all goes to one place, the launcher's lines begin at the left edge, whatever a worker has begun."""
+
+    def run_into(self, sink, script, *flags):
+        return subprocess.run([program("ddprun"), *flags, *shell(script)], stdout=sink, stderr=subprocess.STDOUT,
+                              stdin=subprocess.DEVNULL, env=self.environment, timeout=HANG_GUARD, check=False)
+
+    def shown(self, script, *flags):
+        """The exit code and what has come, by a pipe and by a file."""
+        job = self.run_into(subprocess.PIPE, script, *flags)
+        yield job.returncode, job.stdout.decode()
+        path = os.path.join(self.folder, "shown")
+        with open(path, "wb") as file:
+            job = self.run_into(file, script, *flags)
+        yield job.returncode, text_of(path)
+
+    def test_a_report_begins_on_a_line_of_its_own(self):
+        for stream in ("1", "2"):
+            for flags in ((), ("--nproc-per-node", "2")):
+                for code, text in self.shown(f"printf 'step 3' >&{stream}; exit 3", *flags):
+                    self.assertEqual(code, 3)
+                    self.assertRegex(text, r"\Astep 3\n(step 3\n)?ddprun: sh failed; first failure: ")
+
+    def test_a_line_that_nothing_follows_stays_as_it_is(self):
+        for result in self.shown("printf 'step 3'"):
+            self.assertEqual(result, (0, "step 3"))
+
+
 class LogFolders(OutputTest):
     def test_every_attempt_has_files_of_its_own(self):
         code, _, _ = self.run_job("--nproc-per-node", 2, "--max-restarts", 2, "--redirects", 3, "--log-dir", self.logs, *shell(

@@ -112,6 +112,21 @@ class Start(StartTest):
         code, _, err = self.run_start("--hosts", "a,b,c", *worker("--only-rank", "1", "exit", "7", "else", "ready-then-wait"))
         self.assertEqual((code, err.count("first failure: rank 1"), err.count("survivors")), (7, 1, 1), err)
 
+    def test_a_report_does_not_stand_behind_what_another_host_has_begun(self):
+        script = ("if [ $RANK = 1 ]; then head -c 300000 /dev/zero | tr '\\0' x; exec sleep 600; fi; "
+                  f"until [ -e {self.path('go')} ]; do sleep 0.01; done; exit 3")
+        job = subprocess.Popen([program("ddprun"), "--rsh", self.rsh, *HERE, "--hosts", "a,b", "sh", "-c", script],
+                               stdout=subprocess.PIPE, stderr=subprocess.STDOUT, stdin=subprocess.DEVNULL,
+                               env=self.environment)
+        self.addCleanup(job.wait)
+        with job.stdout:
+            # A line that long comes in pieces.
+            seen = job.stdout.read(200000)
+            with open(self.path("go"), "w", encoding="ascii"):
+                pass
+            seen += job.stdout.read()
+        self.assertRegex(seen.decode(), r"\Ax+\n(x+\n)?ddprun: sh failed; first failure: rank 0 ")
+
     def test_each_worker_gets_a_signal_once(self):
         job = self.start("--hosts", "a:2,b,c", "--forward", "USR1", *worker("print-signals"))
         job.wait_for_line("^ready$", count=4)
