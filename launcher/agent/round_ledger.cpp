@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "rendezvous/job/exit_status.hpp"
+#include "rendezvous/job/raised_words.hpp"
 
 namespace ddprun {
 inline namespace launch {
@@ -39,6 +40,35 @@ std::vector<int> RoundLedger::settle(const std::vector<int>& ending) {
     return found;
 }
 
+void RoundLedger::note_raised(std::vector<RaisedRank> raised) {
+    raised_ = std::move(raised);
+    std::vector<int> ranks;
+    for (const RaisedRank& one : raised_) ranks.push_back(one.rank);
+    failures_.note_raised(std::move(ranks));
+}
+
+std::vector<int> RoundLedger::awaited_for(const Failure& failure) const {
+    std::vector<int> ranks;
+    for (const RaisedRank& one : raised_) {
+        if (is_lost_connection(one.text)) continue;
+        if (one.rank == failure.rank) break;
+        if (end_of(one.rank) == nullptr) ranks.push_back(one.rank);
+    }
+    return ranks;
+}
+
+bool RoundLedger::has_lost_connection(int rank) const {
+    return std::any_of(raised_.begin(), raised_.end(), [rank](const RaisedRank& one) {
+        return one.rank == rank && is_lost_connection(one.text);
+    });
+}
+
+bool RoundLedger::is_explained() const {
+    return std::any_of(raised_.begin(), raised_.end(), [this](const RaisedRank& one) {
+        return !is_lost_connection(one.text) && end_of(one.rank) != nullptr;
+    });
+}
+
 void RoundLedger::stop(int signal) {
     if (stop_signal_ == 0) stop_signal_ = signal;
 }
@@ -70,8 +100,10 @@ RoundLedger::Entry RoundLedger::ended(const WorkerEnd& end, std::int64_t unix_ti
     record.outlasted_grace = end.outlasted_grace;
     // The signal may have come from us, or from the sender that told us to stop and the worker as well.
     const bool by_stop_signal = record.signal != 0 && record.signal == stop_signal_;
-    const bool by_itself =
-        failures_.is_suspect(end.rank) || (failures_.is_contender(end.rank) && !by_stop_signal);
+    const bool by_itself = failures_.is_suspect(end.rank) ||
+                           (failures_.is_contender(end.rank) && !by_stop_signal) ||
+                           (has_raised(end.rank) && record.signal == 0 && record.exit_code != 0 &&
+                            record.exit_code != kExitSignalBase + stop_signal_);
     record.manner = end.stopped_by_us && !by_itself ? RankEnd::Manner::stopped
                     : succeeded(end.status)         ? RankEnd::Manner::succeeded
                                                     : RankEnd::Manner::failed;
@@ -79,7 +111,8 @@ RoundLedger::Entry RoundLedger::ended(const WorkerEnd& end, std::int64_t unix_ti
     Entry entry{.end = record, .is_first = !settled_};
     entry.is_first_success = is_success(record) && std::none_of(ends_.begin(), ends_.end(), is_success);
     ends_.push_back(record);
-    if (record.manner != RankEnd::Manner::failed || !failures_.may_be_first(end.rank)) return entry;
+    const bool may_be_first = failures_.may_be_first(end.rank) || has_raised(end.rank);
+    if (record.manner != RankEnd::Manner::failed || !may_be_first) return entry;
     Failure failure = failure_of(end.rank, end.local_rank, end.pid, unix_time_ms);
     failure.exit_code = record.exit_code;
     failure.signal = record.signal;
@@ -107,7 +140,30 @@ bool RoundLedger::all_zero() const {
 }
 
 std::optional<Failure> RoundLedger::failure() const {
-    return failures_.first([](int) { return std::nullopt; });
+    auto first = failures_.first([](int) { return std::nullopt; });
+    if (!first || !is_victim(*first)) return first;
+    for (const RaisedRank& one : raised_) {
+        const RankEnd* end = end_of(one.rank);
+        if (one.text.empty() || is_lost_connection(one.text) || end == nullptr) continue;
+        // One that ended with 0 has got over it.
+        if (end->manner != RankEnd::Manner::stopped || end->exit_code == 0) continue;
+        Failure failure = raised_before(*end, one.text, *first);
+        failure.node_rank = node_rank_;
+        failure.host = host_;
+        return failure;
+    }
+    return first;
+}
+
+const RankEnd* RoundLedger::end_of(int rank) const {
+    const auto end =
+        std::find_if(ends_.begin(), ends_.end(), [rank](const RankEnd& one) { return one.rank == rank; });
+    return end == ends_.end() ? nullptr : &*end;
+}
+
+bool RoundLedger::has_raised(int rank) const {
+    return std::any_of(raised_.begin(), raised_.end(),
+                       [rank](const RaisedRank& one) { return one.rank == rank; });
 }
 
 WorkersGone RoundLedger::gone(const std::string& progress) const {

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "launcher/agent/worker_group.hpp"
+#include "launcher/output/raised_ranks.hpp"
 #include "rendezvous/control/control_message.hpp"
 #include "rendezvous/coordinator/first_failure.hpp"
 
@@ -50,6 +51,18 @@ class RoundLedger {
     // those that only this look has shown.
     std::vector<int> settle(const std::vector<int>& ending);
 
+    // Takes note of what workers have raised so far, first the one that raised something first. Not called
+    // any more once the workers were sent a signal: what ends one of these is its own.
+    void note_raised(std::vector<RaisedRank> raised);
+
+    // Returns the workers that run and have raised something themselves, before the one of `failure` did.
+    std::vector<int> awaited_for(const Failure& failure) const;
+
+    // Returns whether this worker says no more than that a connection broke.
+    bool has_lost_connection(int rank) const;
+    // Returns whether a worker has ended that raised something itself.
+    bool is_explained() const;
+
     // Takes note that the workers are told to end by this signal.
     void stop(int signal);
 
@@ -74,6 +87,8 @@ class RoundLedger {
     WorkersGone gone(const std::string& progress) const;
 
   private:
+    bool has_raised(int rank) const;
+    const RankEnd* end_of(int rank) const;
     Failure failure_of(int rank, int local_rank, pid_t pid, std::int64_t unix_time_ms) const;
 
     const int node_rank_;
@@ -81,6 +96,7 @@ class RoundLedger {
     const RoundReady place_;
     const std::string progress_before_;
     FirstFailure failures_;
+    std::vector<RaisedRank> raised_;
     std::vector<RankEnd> ends_;
     bool settled_ = false;
     bool refused_ = false;

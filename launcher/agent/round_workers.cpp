@@ -29,6 +29,23 @@ std::string file_state(const std::string& path) {
     return fmt::format("{}:{}:{}.{}", info.st_ino, info.st_size, info.st_mtim.tv_sec, info.st_mtim.tv_nsec);
 }
 
+// The launcher's own place among the features that hold the first signal of a stop.
+constexpr int kOwnHold = -1;
+
+// A worker that raised something may take so long to end, which stops nothing: most that hold connections
+// have been closed by then, so the others fail before it ends.
+constexpr std::chrono::milliseconds kRaisedWait{300};
+// Where a worker has lost its connection and nothing is known of why, another one may be about to show what
+// it raised: it has closed its connections a moment before.
+constexpr std::chrono::milliseconds kVictimWait{100};
+// What was raised longer ago was caught, and did not end the worker.
+constexpr std::chrono::seconds kRaisedLately{10};
+
+// True if a worker has failed, here or elsewhere, and nobody has asked for the end.
+bool is_by_worker(const StopCause& cause) {
+    return cause.failure && cause.failure->kind == Failure::Kind::worker_failed && cause.received == 0;
+}
+
 HintFacts hint_facts(const LaunchOptions& options, const Failure& failure) {
     const WorkerPlan& plan = plan_of_worker(options, failure.rank, failure.local_rank);
     rlimit locked{};
@@ -58,9 +75,13 @@ RoundWorkers::RoundWorkers(const boost::asio::any_io_executor& executor, Process
       observer_(observer),
       ledger_(options.node_rank, station_.host, place, file_state(options.progress_file)),
       group_(executor, runner, *this, options.signal_scope),
-      gate_(executor, [&features](const auto& cause, const auto& go_on_of) {
-          return features.before_stop(cause, go_on_of);
-      }) {}
+      gate_(executor,
+            [this](const auto& cause, const auto& go_on_of) {
+                auto holding = features_.before_stop(cause, go_on_of);
+                if (wait_for_raised(cause, go_on_of(kOwnHold))) holding.insert(kOwnHold);
+                return holding;
+            }),
+      raised_timer_(executor) {}
 
 void RoundWorkers::start() {
     oom_before_ = read_oom_counters(oom_);
@@ -161,12 +182,13 @@ void RoundWorkers::hear(const ControlMessage& message) {
     // No report follows that would show the last words of a rank which is kept off the screen.
     const auto* restarting = std::get_if<Restarting>(&message);
     const auto own = restarting != nullptr ? ledger_.failure() : std::nullopt;
-    if (own && own->rank == reporter_of(restarting->cause)) pump_.replay_stderr(own->local_rank);
+    if (own && reporter_of(*own) == reporter_of(restarting->cause)) pump_.replay_stderr(own->local_rank);
 }
 
 void RoundWorkers::stop(const StopCause& cause) {
     tell_ending(settle());
     ledger_.stop(cause.signal);
+    if (is_by_worker(cause)) note_raised();
     if (!group_.expect_stop(cause.signal)) return;
     hurry();
     if (cause_.signal != 0) return stop_now(cause.signal);
@@ -179,6 +201,44 @@ void RoundWorkers::stop(const StopCause& cause) {
         stop_now(signal);
     });
     if (!is_held) stop_now(cause.signal);
+}
+
+void RoundWorkers::stop_now(int signal) {
+    is_signalled_ = true;
+    group_.stop(signal, options_.grace_period);
+}
+
+// What workers raise once they were sent a signal is their answer to it.
+void RoundWorkers::note_raised() {
+    if (!is_signalled_) ledger_.note_raised(pump_.raised_within(kRaisedLately));
+}
+
+// A worker that raised something closes its connections before it ends, by which others fail and end sooner.
+bool RoundWorkers::wait_for_raised(const StopCause& cause, const GoOn& go_on) {
+    if (cause.is_half_over || !is_by_worker(cause)) return false;
+    const bool is_awaited = !ledger_.awaited_for(*cause.failure).empty();
+    awaits_words_ = !is_awaited && ledger_.has_lost_connection(cause.failure->rank);
+    if (!is_awaited && !awaits_words_) return false;
+    on_raised_ended_ = go_on;
+    await_raised(awaits_words_ ? kVictimWait : kRaisedWait);
+    return true;
+}
+
+void RoundWorkers::await_raised(std::chrono::milliseconds most) {
+    raised_timer_.expires_after(most);
+    raised_timer_.async_wait(alive_.guard([this](boost::system::error_code cancelled) {
+        if (cancelled || !on_raised_ended_) return;
+        note_raised();
+        const bool goes_on =
+            std::exchange(awaits_words_, false) && !ledger_.awaited_for(*cause_.failure).empty();
+        goes_on ? await_raised(kRaisedWait - kVictimWait) : std::exchange(on_raised_ended_, nullptr)();
+    }));
+}
+
+// Goes on as soon as those that raised something have ended.
+void RoundWorkers::look_for_raised() {
+    if (!on_raised_ended_ || !ledger_.awaited_for(*cause_.failure).empty()) return;
+    if (!awaits_words_ || ledger_.is_explained()) std::exchange(on_raised_ended_, nullptr)();
 }
 
 void RoundWorkers::hasten(std::chrono::milliseconds most) {
@@ -199,6 +259,7 @@ void RoundWorkers::grace_passed(const GraceNotice& notice) {
 void RoundWorkers::kill_now() {
     gate_.drop();
     tell_ending(settle());
+    is_signalled_ = true;
     group_.kill_now();
 }
 
@@ -239,6 +300,7 @@ void RoundWorkers::tell_ending(const std::vector<int>& ranks) {
 }
 
 void RoundWorkers::ended(const WorkerEnd& end) {
+    if (on_raised_ended_) note_raised();
     const RoundLedger::Entry entry = ledger_.ended(end, unix_time_now_ms());
     observer_.say(LogLevel::debug,
                   fmt::format("rank {}, pid {}: {} after {} ms{}", end.rank, end.pid, to_string(end.status),
@@ -246,10 +308,12 @@ void RoundWorkers::ended(const WorkerEnd& end) {
                               entry.end.manner == RankEnd::Manner::stopped ? ", stopped by ddprun" : ""));
     features_.at(&Feature::learnt, WorkerEnded{place_.round, entry.end, end.use});
     if (entry.is_first_success) observer_.send(RankSucceeded{place_.round, end.rank});
-    if (entry.failure == nullptr) return;
-    features_.at(&Feature::worker_failed, *entry.failure);
-    if (entry.is_first) fail(*entry.failure);
-    gather_evidence(*entry.failure);
+    if (entry.failure != nullptr) {
+        features_.at(&Feature::worker_failed, *entry.failure);
+        if (entry.is_first) fail(*entry.failure);
+        gather_evidence(*entry.failure);
+    }
+    look_for_raised();
 }
 
 void RoundWorkers::fail(const Failure& failure) {
@@ -294,6 +358,7 @@ void RoundWorkers::gather_evidence(Failure& failure) {
 
 void RoundWorkers::group_gone(const std::vector<UnkillableWorker>& unkillable) {
     gate_.drop();
+    raised_timer_.cancel();
     unkillable_ = unkillable;
     watch_.reset();
     features_.at(&Feature::round_over);

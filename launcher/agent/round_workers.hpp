@@ -7,6 +7,7 @@
 #pragma once
 
 #include <boost/asio/any_io_executor.hpp>
+#include <boost/asio/steady_timer.hpp>
 
 #include <map>
 #include <memory>
@@ -110,7 +111,11 @@ class RoundWorkers final : private GroupObserver {
     void ended(const WorkerEnd& end) override;
     void group_gone(const std::vector<UnkillableWorker>& unkillable) override;
     void grace_passed(const GraceNotice& notice) override;
-    void stop_now(int signal) { group_.stop(signal, options_.grace_period); }
+    void stop_now(int signal);
+    void note_raised();
+    bool wait_for_raised(const StopCause& cause, const GoOn& go_on);
+    void await_raised(std::chrono::milliseconds most);
+    void look_for_raised();
     void fail(const Failure& failure);
     void gather_evidence(Failure& failure);
     void step_done();
@@ -129,8 +134,12 @@ class RoundWorkers final : private GroupObserver {
     StopGate gate_;
     StopCause cause_;                      // of the last step of the stop; signal 0: there is none yet
     std::optional<Deadline> last_moment_;  // see hasten()
-    std::unique_ptr<LifeWatch> watch_;     // while there are workers, where the system lets us
-    bool has_traces_ = false;              // of a feature, while there are workers
+    boost::asio::steady_timer raised_timer_;
+    GoOn on_raised_ended_;              // while the signal waits for workers that raised something
+    bool awaits_words_ = false;         // it waits for a worker that is to say why another has failed
+    bool is_signalled_ = false;         // the workers, by the first signal of a stop
+    std::unique_ptr<LifeWatch> watch_;  // while there are workers, where the system lets us
+    bool has_traces_ = false;           // of a feature, while there are workers
     OomCounters oom_before_;
     std::vector<std::string> error_files_;         // by local rank
     std::map<int, std::string> error_file_texts_;  // by rank, of those that failed

@@ -86,6 +86,7 @@ void LastLines::append(std::string_view text, bool ended) {
     std::string& line = lines_.back();
     line += text.substr(0, kMaxLastLineText - std::min(line.size(), kMaxLastLineText));
     open_ = !ended;
+    if (ended) raised_.note(line);
 }
 
 namespace {

@@ -19,6 +19,7 @@
 
 #include "rendezvous/job/failure.hpp"
 #include "rendezvous/job/failure_reason.hpp"
+#include "rendezvous/job/raised_words.hpp"
 
 namespace ddprun {
 inline namespace launch {
@@ -85,12 +86,16 @@ class LastLines {
     // `unfinished` is what came behind the last block.
     std::vector<std::string> lines(std::string_view unfinished = {}) const;
 
+    // Returns what has been raised, by the lines that have ended.
+    const RaisedWords& raised() const { return raised_; }
+
   private:
     void append(std::string_view text, bool ended);
 
     std::deque<std::string> lines_;
     bool open_ = false;     // the last of `lines_` has not ended
     FailureReason reason_;  // among the lines that have left `lines_`
+    RaisedWords raised_;
 };
 
 // ConsoleText says what to write so that one console shows the lines of many streams without tearing any.

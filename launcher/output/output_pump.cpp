@@ -90,6 +90,7 @@ OutputPump::~OutputPump() { stop(); }
 void OutputPump::begin_round(const RoundIdentity& identity) {
     round_ = identity;
     pipes_ = 0;
+    loop_->raised().clear();
     filtered_out_.reset();
     filtered_err_.reset();
     const std::string run_before = folder_.run();
@@ -192,6 +193,7 @@ OutputRouteParts OutputPump::route_parts(int local_rank, int rank, OutputStream 
     parts.filters = plan_.filters(stream);
     parts.header = plan_.tee_header.with(origin);
     parts.keeps_last_lines = stream == OutputStream::err;
+    if (parts.keeps_last_lines) parts.raised = &loop_->raised();
     // A file has all of it.
     if (parts.file == nullptr) parts.kept = &loop_->kept();
     parts.rank = rank;
@@ -224,6 +226,10 @@ void OutputPump::read_kept(const KeptQuestion& question, KeptReaders::Done done)
             gate->post([done, piece = std::move(piece)]() mutable { done(std::move(piece)); });
         });
     });
+}
+
+std::vector<RaisedRank> OutputPump::raised_within(std::chrono::milliseconds time) const {
+    return loop_->raised().since(std::chrono::steady_clock::now() - time);
 }
 
 void OutputPump::finish(int local_rank, std::function<void()> done) {

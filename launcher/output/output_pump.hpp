@@ -29,6 +29,7 @@
 #include "launcher/output/kept_readers.hpp"
 #include "launcher/output/log_file.hpp"
 #include "launcher/output/output_plan.hpp"
+#include "launcher/output/raised_ranks.hpp"
 #include "launcher/process/process_runner.hpp"
 #include "rendezvous/system/owned_descriptor.hpp"
 
@@ -123,6 +124,10 @@ class OutputPump {
     // Reads lines that the workers of this node have printed. `done` comes from the executor, unless the pump
     // ends before.
     void read_kept(const KeptQuestion& question, KeptReaders::Done done);
+
+    // Returns the ranks of this round that have printed what they raised, in the last so much time, the first
+    // one first, as far as that was read.
+    std::vector<RaisedRank> raised_within(std::chrono::milliseconds time) const;
 
     // Takes what a worker has left to print, once its process group is gone. `done` comes when everything was
     // taken, at the latest after kDrainTimeout. Of a stream that is still open then, only the bytes in it at

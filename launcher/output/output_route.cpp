@@ -1,6 +1,7 @@
 #include "launcher/output/output_route.hpp"
 
 #include <algorithm>
+#include <chrono>
 #include <utility>
 
 #include "launcher/wall_clock.hpp"
@@ -87,6 +88,8 @@ void OutputRoute::pass_on(std::string_view block) {
     if (parts_.file) parts_.file->write(block);
     if (parts_.filtered) filter(block);
     if (parts_.keeps_last_lines) last_lines_.add(block);
+    if (parts_.raised != nullptr && last_lines_.raised().count() > 0)
+        parts_.raised->take(parts_.rank, last_lines_.raised(), std::chrono::steady_clock::now());
     if (parts_.kept != nullptr) parts_.kept->take(parts_.rank, parts_.stream, block, unix_time_now_ms());
     if (parts_.on_line) tell_lines(block);
     if (parts_.console == nullptr) return;

@@ -12,6 +12,7 @@
 #include "launcher/output/kept_output.hpp"
 #include "launcher/output/log_file.hpp"
 #include "launcher/output/output_lines.hpp"
+#include "launcher/output/raised_ranks.hpp"
 
 namespace ddprun {
 inline namespace launch {
@@ -35,7 +36,8 @@ struct OutputRouteParts {
     std::vector<std::string> filters;
     LinePrefix header;  // before the lines in `filtered`
     bool keeps_last_lines = false;
-    KeptOutput* kept = nullptr;  // none: the lines are not kept for clients
+    RaisedRanks* raised = nullptr;  // none: what the worker raises here is not told
+    KeptOutput* kept = nullptr;     // none: the lines are not kept for clients
     int rank = 0;
     OutputStream stream = OutputStream::out;
     std::function<void(std::string_view)> on_line;  // see LineWatcher; empty: no line is told

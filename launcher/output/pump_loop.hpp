@@ -69,6 +69,7 @@ class PumpLoop : public std::enable_shared_from_this<PumpLoop> {
     bool wait_for_end(std::chrono::milliseconds timeout);
     OutputConsole& console(OutputStream stream);
     KeptOutput& kept() { return kept_; }
+    RaisedRanks& raised() { return raised_; }
     boost::asio::io_context& context() { return context_; }
 
     // add and the functions below it are called by the loop's thread.
@@ -123,6 +124,7 @@ class PumpLoop : public std::enable_shared_from_this<PumpLoop> {
     std::uint64_t progress_seen_ = 0;
     std::uint64_t bytes_read_ = 0;
     KeptOutput kept_;
+    RaisedRanks raised_;
     KeptReaders kept_readers_{context_.get_executor(),
                               [this](const KeptQuestion& asked, std::size_t most) {
                                   return kept_.read(asked.rank, asked.from, most);

@@ -9,6 +9,8 @@
 #include <utility>
 
 #include "rendezvous/job/failure_reason.hpp"
+#include "rendezvous/job/raised_words.hpp"
+#include "rendezvous/text/number_text.hpp"
 
 namespace ddprun {
 inline namespace job {
@@ -42,20 +44,34 @@ Failure own_failure(const RankEnd& end, const Failure& reporter, const Accusatio
     return failure;
 }
 
-Failure laid_on(const RankEnd& end, const Failure& reporter, const Accusation& accusation) {
+Failure laid_on(const RankEnd& end, const Failure& reporter, std::string_view accusation,
+                const std::string& testimony) {
     Failure failure = reporter;
     place_at(failure, end);
     failure.witness = reporter.rank;
-    failure.accusation = report_of(accusation.charge);
-    failure.testimony = accusation.sentence;
+    failure.accusation = accusation;
+    failure.testimony = testimony;
     return failure;
+}
+
+// True unless a signal killed the worker that no program sends itself.
+bool has_ended_itself(const Failure& failure) {
+    return failure.kind == Failure::Kind::worker_failed && (failure.signal == 0 || failure.signal == SIGABRT);
+}
+
+std::string first_raised_text(int rank, const std::vector<int>& victims) {
+    std::string text = fmt::format("rank {} raised first", rank);
+    if (victims.empty()) return text;
+    const bool is_one = victims.size() == 1;
+    return text + fmt::format("; {} {} then lost {}", is_one ? "rank" : "ranks",
+                              number_set_text(ranges_of(victims)),
+                              is_one ? "its connection" : "their connections");
 }
 
 }  // namespace
 
 std::optional<Accusation> accusation_of(const Failure& failure) {
-    if (failure.kind != Failure::Kind::worker_failed) return std::nullopt;
-    if (failure.signal != 0 && failure.signal != SIGABRT) return std::nullopt;
+    if (!has_ended_itself(failure)) return std::nullopt;
     if (!failure.error_message.empty()) return accusation_in_file(failure.error_message);
     std::size_t words = 0;
     for (auto line = failure.last_lines.rbegin(); line != failure.last_lines.rend(); ++line) {
@@ -92,9 +108,56 @@ Failure culprit_of(const Failure& first, const std::vector<const Failure*>& know
         const auto end = end_of(rank);
         if (!end) return *reporter;
         const bool failed = end->manner == RankEnd::Manner::failed;
-        return failed && is_about_end(accusation->charge) ? own_failure(*end, *reporter, *accusation)
-                                                          : laid_on(*end, *reporter, *accusation);
+        return failed && is_about_end(accusation->charge)
+                   ? own_failure(*end, *reporter, *accusation)
+                   : laid_on(*end, *reporter, report_of(accusation->charge), accusation->sentence);
     }
+}
+
+std::string raised_by(const Failure& failure) {
+    if (failure.witness >= 0) return failure.accusation;
+    RaisedWords raised;
+    std::istringstream traceback(failure.traceback);
+    for (std::string line; std::getline(traceback, line);) raised.note(line);
+    if (!raised.text().empty()) return raised.text();
+    if (!failure.error_message.empty())
+        return failure.error_message.substr(0, failure.error_message.find('\n'));
+    for (const std::string& line : failure.last_lines) raised.note(line);
+    if (!raised.text().empty()) return raised.text();
+    FailureReason reason;
+    for (const std::string& line : failure.last_lines) reason.note(line);
+    return reason.lines().empty() ? std::string() : reason.lines().front();
+}
+
+bool is_victim(const Failure& failure) {
+    return has_ended_itself(failure) && failure.witness < 0 && is_lost_connection(raised_by(failure));
+}
+
+Failure first_raised(const Failure& first, const std::vector<const Failure*>& known,
+                     const std::vector<int>& raised) {
+    if (!has_ended_itself(first) || accusation_of(first)) return first;
+    const auto place = [&raised](const Failure& failure) {
+        return std::find(raised.begin(), raised.end(), failure.rank) - raised.begin();
+    };
+    const bool is_ordered = place(first) < std::ssize(raised);
+    const Failure* best = nullptr;
+    std::vector<int> victims;
+    for (const Failure* failure : known) {
+        if (is_victim(*failure)) {
+            victims.push_back(failure->rank);
+        } else if (has_ended_itself(*failure) && !accusation_of(*failure) && !raised_by(*failure).empty()) {
+            if (best == nullptr || place(*failure) < place(*best)) best = failure;
+        }
+    }
+    if (best == nullptr || best->rank == first.rank) return first;
+    if (!is_victim(first) && !(is_ordered && place(*best) < place(first))) return first;
+    Failure chosen = *best;
+    if (chosen.message.empty()) chosen.message = first_raised_text(chosen.rank, victims);
+    return chosen;
+}
+
+Failure raised_before(const RankEnd& end, const std::string& words, const Failure& victim) {
+    return laid_on(end, victim, "raised " + words, raised_by(victim));
 }
 
 void FirstFailure::contend(int rank) {
@@ -118,7 +181,8 @@ std::optional<Failure> FirstFailure::first(const EndOfRank& end_of) const {
         if (is_before(told.failure, *first)) first = &told.failure;
         known.push_back(&told.failure);
     }
-    return culprit_of(*first, known, end_of);
+    const Failure culprit = culprit_of(*first, known, end_of);
+    return culprit.rank == first->rank ? first_raised(culprit, known, raised_) : culprit;
 }
 
 bool FirstFailure::is_before(const Failure& failure, const Failure& first) const {

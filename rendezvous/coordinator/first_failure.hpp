@@ -7,7 +7,8 @@
 //   - it is an exit code, while another worker was ending by itself already, by a signal such as SIGKILL: an
 //     exit code may be the answer to such an end, but not the other way round. What a process does to itself
 //     where another has failed (SIGABRT, SIGPIPE) is no such signal;
-//   - the last words of the failed workers blame a rank, see culprit_of().
+//   - the last words of the failed workers blame a rank, see culprit_of();
+//   - it says no more than that a connection broke, or was raised later than another one, see first_raised().
 // A signal to an agent, or the loss of a node, that was told first stays first.
 #pragma once
 
@@ -17,6 +18,8 @@
 #include <map>
 #include <optional>
 #include <set>
+#include <string>
+#include <utility>
 #include <vector>
 
 #include "rendezvous/job/failure.hpp"
@@ -39,6 +42,24 @@ using EndOfRank = std::function<std::optional<RankEnd>(int rank)>;
 // believed.
 Failure culprit_of(const Failure& first, const std::vector<const Failure*>& known, const EndOfRank& end_of);
 
+// Returns what the worker has raised by its own words: by its error file if it wrote one, else by its last
+// lines; empty where none of these look like a failure.
+std::string raised_by(const Failure& failure);
+
+// Returns true if the worker ended by itself, and says no more than that a connection broke.
+bool is_victim(const Failure& failure);
+
+// Returns the failure among `known` of the worker that raised something first, if `first` is a victim or
+// raised something later; else `first`. `raised` has the ranks of this node that printed what they raised, in
+// that order; of others, the one told first counts. The failure's message then names the victims.
+// A worker that a signal killed, or that said nothing, is never passed over.
+Failure first_raised(const Failure& first, const std::vector<const Failure*>& known,
+                     const std::vector<int>& raised);
+
+// Returns the failure of a rank that raised something and was then told to end, before it had: `victim` has
+// the exit code and the words, see Failure::witness.
+Failure raised_before(const RankEnd& end, const std::string& words, const Failure& victim);
+
 // Returns the rank that has the exit code and words of a worker's failure: its own, or that of the rank that
 // reports it.
 inline int reporter_of(const Failure& failure) {
@@ -54,6 +75,9 @@ class FirstFailure {
     // Notes that the worker ends by itself, which was seen after the first failure and before the worker was
     // told to end: it is not known which was first.
     void contend(int rank);
+
+    // Notes which ranks have printed what they raised, in that order; what was noted before is forgotten.
+    void note_raised(std::vector<int> ranks) { raised_ = std::move(ranks); }
 
     bool is_suspect(int rank) const { return suspects_.contains(rank); }
     bool is_contender(int rank) const { return contenders_.contains(rank); }
@@ -80,6 +104,7 @@ class FirstFailure {
 
     std::map<int, std::size_t> suspects_;  // by rank: the place in that order
     std::set<int> contenders_;
+    std::vector<int> raised_;
     std::list<Told> told_;
 };
 

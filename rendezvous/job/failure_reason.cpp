@@ -91,14 +91,6 @@ bool is_frame(std::string_view line) {
     return begins_with_any(line, kFrameBegins) || (line.size() > 1 && line[0] == '#' && is_decimal(line[1]));
 }
 
-// PyTorch puts the rank before each line.
-std::string_view without_rank(std::string_view line) {
-    if (!line.starts_with("[rank")) return line;
-    line.remove_prefix(std::min(line.find("]:") + 2, line.size()));
-    if (line.starts_with(' ')) line.remove_prefix(1);
-    return line;
-}
-
 // So many lines that are neither may stand between two that look like the same failure, and so many end the
 // search.
 constexpr std::size_t kStrangersInside = 4;
@@ -109,6 +101,13 @@ constexpr std::size_t kFramesByTabs = 3;
 constexpr std::size_t kFollowers = 2;
 
 }  // namespace
+
+std::string_view without_rank(std::string_view line) {
+    if (!line.starts_with("[rank")) return line;
+    line.remove_prefix(std::min(line.find("]:") + 2, line.size()));
+    if (line.starts_with(' ')) line.remove_prefix(1);
+    return line;
+}
 
 void FailureReason::begin(const std::string& line) {
     lines_ = {line};

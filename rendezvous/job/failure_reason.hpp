@@ -4,6 +4,7 @@
 
 #include <cstddef>
 #include <string>
+#include <string_view>
 #include <vector>
 
 namespace ddprun {
@@ -40,6 +41,9 @@ class FailureReason {
 // `lines`.
 std::vector<std::string> last_words(FailureReason before, const std::vector<std::string>& lines,
                                     std::size_t room);
+
+// Returns the line without the rank that PyTorch puts before it: `[rank2]: `.
+std::string_view without_rank(std::string_view line);
 
 // kLastWords: how many of a worker's last lines count as its last words, besides the reason.
 inline constexpr std::size_t kLastWords = 3;

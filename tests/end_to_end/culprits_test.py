@@ -3,6 +3,7 @@
 import json
 import os
 import signal
+import subprocess
 import tempfile
 
 import support
@@ -10,6 +11,122 @@ from support import EndToEndTest, free_port, program, worker
 
 # By default a program ends one second late under the thread sanitizer.
 TSAN_ENDS_AT_ONCE = {"TSAN_OPTIONS": "atexit_sleep_ms=0"}
+
+
+# Rank 2 fails by itself, and all that the others see of it is that it is not there any more. It ends after the first of
+# them has ended, or not before it is told to. That it shows what it raised before it hangs up is how it is on a machine
+# that has time; here it has to be so on any.
+RAISES = """
+import atexit, contextlib, os, signal, socket, sys, time
+
+folder, manner, end = sys.argv[1:]
+rank = int(os.environ["RANK"])
+
+
+def gone(pid):
+    try:
+        with open(f"/proc/{pid}/stat", encoding="ascii") as stat:
+            return stat.read().rsplit(")", 1)[1].split()[0] in "ZX"
+    except OSError:
+        return True
+
+
+def tear_down(hang_up, pids):
+    hang_up()
+    while not any(map(gone, pids)):
+        time.sleep(0.001)  # The death of a process that is not its child is no event for it.
+    if end == "never":
+        signal.pause()
+
+
+def with_sockets():
+    path = os.path.join(folder, "hub")
+    if rank == 2:
+        hub = socket.socket(socket.AF_UNIX)
+        hub.bind(path + "~")
+        hub.listen()
+        os.rename(path + "~", path)
+        peers = contextlib.ExitStack()
+        accepted = [peers.enter_context(hub.accept()[0]) for _ in range(3)]
+        atexit.register(tear_down, peers.close, [int(peer.recv(16)) for peer in accepted])
+        raise ValueError("bad batch")
+    while not os.path.exists(path):
+        time.sleep(0.001)  # Python has no event for a file.
+    with socket.socket(socket.AF_UNIX) as hub:
+        hub.connect(path)
+        hub.sendall(b"%16d" % os.getpid())
+        if not hub.recv(1):
+            raise ConnectionResetError(104, "Connection reset by peer")
+
+
+def with_torch():
+    import torch
+    import torch.distributed as dist
+    dist.init_process_group("gloo")
+    pids = [torch.zeros(1, dtype=torch.int64) for _ in range(4)]
+    dist.all_gather(pids, torch.tensor([os.getpid()]))
+    if rank == 2:
+        atexit.register(tear_down, dist.destroy_process_group, [int(pid) for other, pid in enumerate(pids) if other != 2])
+        raise ValueError("bad batch")
+    dist.all_reduce(torch.ones(1))
+
+
+with_sockets() if manner == "sockets" else with_torch()
+"""
+SYSTEM_PYTHON = "/usr/bin/python3"  # the one that Debian's python3-torch is for
+
+
+class RaisedFirst(EndToEndTest):
+    """Other ranks lose their connection to the one that raised something, and end before it does."""
+
+    def run_ranks(self, manner="sockets", end="soon", nnodes=1):
+        with tempfile.TemporaryDirectory() as folder:
+            path = os.path.join(folder, "raises.py")
+            with open(path, "w", encoding="utf-8") as file:
+                file.write(RAISES)
+            result_file = os.path.join(folder, "result.json")
+            port = free_port()
+            agents = [self.launch("--nnodes", nnodes, "--node-rank", node, "--nproc-per-node", 4 // nnodes,
+                                  "--master-addr", "127.0.0.1", "--master-port", port, "--result-file", result_file,
+                                  "--no-python", SYSTEM_PYTHON, "-B", path, folder, manner, end)
+                      for node in range(nnodes)]
+            self.assertEqual({agent.wait() for agent in agents}, {1}, [agent.err() for agent in agents])
+            with open(result_file, encoding="utf-8") as file:
+                return agents, json.load(file)
+
+    def assert_named(self, agents, result):
+        failure = result["first_failure"]
+        self.assertEqual((failure["rank"], failure["exit_code"]), (2, 1))
+        # On a machine that has no time rank 2 may not end as soon as that.
+        has_ended = failure["witness"] is None
+        for agent in agents:
+            self.assertRegex(agent.err(), "first failure: rank 2 .*: " + (
+                r"exit code 1\n" if has_ended else r"raised ValueError: bad batch \(rank [013] says: .*\)\n"))
+            if has_ended:
+                self.assertRegex(agent.err(), r"ddprun:     \| ValueError: bad batch\n")
+            # Nothing is to be said where the launcher sees that rank 2 has ended before it sees the others.
+            if "raised first" in agent.err():
+                self.assertRegex(agent.err(), r"ddprun:   rank 2 raised first; ranks? [013,-]+ then lost (its|their) connection")
+
+    def test_the_rank_with_the_true_exception_is_named_although_it_ends_later(self):
+        self.assert_named(*self.run_ranks())
+
+    def test_on_another_node_too(self):
+        self.assert_named(*self.run_ranks(nnodes=2))
+
+    def test_with_torch(self):
+        if subprocess.run([SYSTEM_PYTHON, "-c", "import torch"], stderr=subprocess.DEVNULL, check=False).returncode != 0:
+            self.skipTest("Debian's package python3-torch is not installed")
+        self.assert_named(*self.run_ranks("torch"))
+
+    def test_one_that_does_not_end_is_named_by_what_it_raised(self):
+        agents, result = self.run_ranks(end="never")
+        self.assertRegex(agents[0].err(), r"first failure: rank 2 .*: raised ValueError: bad batch "
+                         r"\(rank [013] says: ConnectionResetError: .*\)\n")
+        failure = result["first_failure"]
+        self.assertEqual((failure["rank"], failure["exit_code"], failure["accusation"]),
+                         (2, 1, "raised ValueError: bad batch"))
+        self.assertNotEqual(failure["witness"], 2)
 
 
 class SlowDeaths(EndToEndTest):

@@ -117,6 +117,53 @@ TEST_CASE(
     CHECK(first_rank(ledger) == 13);
 }
 
+TEST_CASE("a worker that raised something before the stop ended by itself, unless a signal ended it") {
+    const std::string lost = "ConnectionResetError: gone";
+    struct Case {
+        ExitStatus status;
+        Manner manner;
+        int first;
+        int witness;
+    };
+    const std::vector<Case> cases = {
+        {Exited{5}, Manner::failed, 12, -1},
+        {Exited{kExitSignalBase + SIGTERM}, Manner::stopped, 12, 10},
+        {Exited{0}, Manner::stopped, 10, -1},
+        {Signaled{SIGTERM, false}, Manner::stopped, 12, 10},
+        {Signaled{SIGKILL, false}, Manner::stopped, 12, 10},
+    };
+    for (const Case& one : cases) {
+        RoundLedger ledger = ledger_of_node();
+        auto entry = ledger.ended(end_of(0, Exited{1}), 99);
+        REQUIRE(entry.failure);
+        entry.failure->last_lines = {lost};
+        ledger.settle({});
+        ledger.note_raised({{12, "ValueError: x"}, {10, lost}, {11, lost}});
+        CHECK(ledger.awaited_for(*entry.failure) == std::vector<int>{12});
+        CHECK((ledger.has_lost_connection(10) && !ledger.has_lost_connection(12)));
+        CHECK_FALSE(ledger.is_explained());
+        ledger.stop(SIGTERM);
+        entry = ledger.ended(end_of(2, one.status, true), 99);
+        CHECK(entry.end.manner == one.manner);
+        if (entry.failure != nullptr) entry.failure->last_lines = {"ValueError: x"};
+        CHECK(ledger.awaited_for(*ledger.failure()).empty());
+        CHECK(ledger.is_explained());
+        CHECK(first_rank(ledger) == one.first);
+        CHECK(ledger.failure()->witness == one.witness);
+        CHECK(ledger.failure()->host == "gpu1");
+        CHECK(ledger.failure()->exit_code == (entry.failure != nullptr ? 5 : 1));
+    }
+}
+
+TEST_CASE("no worker is awaited that raised something later than the one that failed by its own words") {
+    RoundLedger ledger = ledger_of_node();
+    const Failure elsewhere{.rank = 3};
+    const Failure own{.rank = 11};
+    ledger.note_raised({{12, ""}, {11, "KeyError: 1"}, {13, "KeyError: 1"}});
+    CHECK(ledger.awaited_for(own) == std::vector<int>{12});
+    CHECK(ledger.awaited_for(elsewhere) == std::vector<int>{12, 11, 13});
+}
+
 TEST_CASE("a worker that could not be started is the first failure, and nothing is zero") {
     RoundLedger ledger = ledger_of_node();
     const Failure failure = ledger.refused({12, 2, {2, "cannot start 'x'", 127}}, 99);
