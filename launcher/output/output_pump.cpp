@@ -99,8 +99,8 @@ void OutputPump::begin_round(const RoundIdentity& identity) {
     try {
         round_folder_ = folder_.round(facts, identity.round);
     } catch (const Error& error) {
-        const bool is_wanted = plan_.wants_logs() || !plan_.log_dir.empty();
-        if (is_wanted && !has_had_files_) throw;
+        // The user has named another place; this one was our choice, and no reason to run nothing.
+        if (!plan_.log_dir.empty() && !has_had_files_) throw;
         round_folder_.clear();
         do_without_files(error.what());
     }

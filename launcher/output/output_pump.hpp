@@ -101,9 +101,9 @@ class OutputPump {
     OutputPump& operator=(const OutputPump&) = delete;
     ~OutputPump();
 
-    // Begins a round. Throws system_error if a folder that is needed cannot be made. A folder that has
-    // vanished since the last round is made anew. If that fails the round has no files, what should be in
-    // them goes to the console, and a notice says so.
+    // Begins a round. A folder that has vanished since the last round is made anew. Where none can be made
+    // the round has no files, what should be in them goes to the console, and a notice says so. Throws
+    // system_error instead if the user has named the place and no round before had files there.
     void begin_round(const RoundIdentity& identity);
 
     // Returns the round's folder if logs are wanted; else empty, though there may be error files.

@@ -125,6 +125,16 @@ class OpenLines(OutputTest):
             self.assertEqual(result, (0, "step 3"))
 
 
+class NoTemporaryFiles(OutputTest):
+    def test_a_job_whose_output_goes_to_files_too_runs_where_none_can_be_made(self):
+        for flags in ((), ("--tee", 3), ("--redirects", 3)):
+            code, out, err = self.run_job(*flags, *shell("echo ran"), env={"TMPDIR": "/sys"})
+            self.assertEqual(code, 0, err)
+            self.assertRegex(out, r"ran\Z")
+            self.assertRegex(err, r"\Addprun: cannot create the folder /sys/ddprun_\w+ for logs and error files "
+                             r"\(by TMPDIR or --log-dir\): .*; workers get no error files.*\Z")
+
+
 class LogFolders(OutputTest):
     def test_every_attempt_has_files_of_its_own(self):
         code, _, _ = self.run_job("--nproc-per-node", 2, "--max-restarts", 2, "--redirects", 3, "--log-dir", self.logs, *shell(

@@ -309,6 +309,21 @@ TEST_CASE("a log folder that cannot be made: refused where it was asked for, els
     CHECK_THAT(log_dir_complaint(plan_of({.log_dir = "/sys/no"})).value(), Catch::Contains("cannot be made"));
 }
 
+TEST_CASE("where the temporary files may not be, streams that go to files are shown, and that is said") {
+    for (const char* flag : {"tee", "redirects"}) {
+        OutputOptions options;
+        (flag == std::string("tee") ? options.tee : options.redirects) = "3";
+        PumpRun run(options, pipe_console(), pipe_console(), {}, "/sys");
+        run.start(0, {"out", "to the console\\n", "err", "and this\\n"});
+        run.end();
+        CHECK_THAT(run.out.all(), Catch::EndsWith("to the console\n"));
+        CHECK_THAT(run.err.all(), Catch::EndsWith("and this\n"));
+        REQUIRE(run.notices.size() == 1);
+        CHECK_THAT(run.notices[0], Catch::Contains("/sys/ddprun_") && Catch::Contains("--log-dir") &&
+                                       Catch::Contains("shown here"));
+    }
+}
+
 TEST_CASE("a log folder that vanishes while the job runs is made again for the next round") {
     TemporaryFolder folder;
     OutputOptions options;

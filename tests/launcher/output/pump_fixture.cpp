@@ -84,7 +84,8 @@ OutputPlan plan_of(const OutputOptions& options) {
     return std::get<OutputPlan>(parsed);
 }
 
-PumpRun::PumpRun(const OutputOptions& options, ConsoleEnds to_out, ConsoleEnds to_err, LineWatcher on_line)
+PumpRun::PumpRun(const OutputOptions& options, ConsoleEnds to_out, ConsoleEnds to_err, LineWatcher on_line,
+                 const std::string& temporary_folder)
     : out(std::move(to_out.reader)),
       err(std::move(to_err.reader)),
       out_writer_(std::move(to_out.writer)),
@@ -94,7 +95,7 @@ PumpRun::PumpRun(const OutputOptions& options, ConsoleEnds to_out, ConsoleEnds t
     OutputPumpSettings settings;
     settings.out_fd = out_writer_.get();
     settings.err_fd = err_writer_.get();
-    settings.temporary_folder = temporary_.path().string();
+    settings.temporary_folder = temporary_folder.empty() ? temporary_.path().string() : temporary_folder;
     settings.on_line = std::move(on_line);
     settings.in_run_folder = [this](const RunFolder& folder) {
         run_folders.push_back(folder);

@@ -69,7 +69,9 @@ OutputPlan plan_of(const OutputOptions& options);
 // Ranks are local ranks plus 100, the role is `trainer`, the host `node7`, the run id `job`.
 class PumpRun {
   public:
-    PumpRun(const OutputOptions& options, ConsoleEnds to_out, ConsoleEnds to_err, LineWatcher on_line = {});
+    // Without `temporary_folder` it has one of its own.
+    PumpRun(const OutputOptions& options, ConsoleEnds to_out, ConsoleEnds to_err, LineWatcher on_line = {},
+            const std::string& temporary_folder = {});
     explicit PumpRun(const OutputOptions& options = {}, LineWatcher on_line = {})
         : PumpRun(options, pipe_console(), pipe_console(), std::move(on_line)) {}
 
