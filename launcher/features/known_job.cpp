@@ -136,8 +136,9 @@ class KnownJob final : public Feature {
     void record_start();
     [[noreturn]] void fail_record(const boost::system::error_code& error) const;
     void write_record() const;
-    void begin_in_foreground(const std::string& job_id, int node_rank);
-    void publish(const std::string& job_id, int node_rank);
+    void begin_in_foreground(const std::string& job_id);
+    void publish(const std::string& job_id);
+    void renumber();
     void serve();
     void view(const AgentControls& agent, std::function<void(const JobView&)> done);
     void gather(const AgentControls& agent);
@@ -160,6 +161,8 @@ class KnownJob final : public Feature {
     std::vector<std::function<void(const JobView&)>> callers_;  // for whom nobody is asked yet
     bool is_gathering_ = false;
     AgentControls* agent_ = nullptr;  // until the job is over
+    int node_ = 0;                    // the number of this node in the current round …
+    int nodes_ = 1;                   // … which has so many
     bool is_known_ = false;           // the folder has its final name
     bool is_kept_ = false;            // it stays when the launcher has ended
 };
@@ -294,14 +297,14 @@ void KnownJob::make_anew() {
     }
 }
 
-void KnownJob::begin_in_foreground(const std::string& job_id, int node_rank) try {
+void KnownJob::begin_in_foreground(const std::string& job_id) try {
     const auto jobs = make_jobs_folder({current_environment(), ::geteuid()});
     remove_left_over(jobs);
     folder_ = make_starting_folder(jobs);
     claim_ = FolderClaim(folder_);
     record_start();
     serve();
-    publish(job_id, node_rank);
+    publish(job_id);
 } catch (const std::exception& error) {
     const Environment environment = current_environment();
     const std::string* named = find_variable(environment, kJobsVariable);
@@ -310,9 +313,10 @@ void KnownJob::begin_in_foreground(const std::string& job_id, int node_rank) try
                 fmt::format("ddpctl does not know of this job: {}", error.what()));
 }
 
-void KnownJob::publish(const std::string& job_id, int node_rank) {
+void KnownJob::publish(const std::string& job_id) {
     record_.job_id = job_id;
-    record_.node_rank = node_rank;
+    record_.node_rank = node_;
+    record_.nnodes = nodes_;
     record_.id = job_name(agent_->options().known_as, job_id);
     // The workers' output may have filled the disk by now.
     const std::string text = to_json(record_);
@@ -324,11 +328,26 @@ void KnownJob::publish(const std::string& job_id, int node_rank) {
     is_known_ = true;
 }
 
+// Nodes have come or gone since.
+void KnownJob::renumber() try {
+    if (record_.node_rank == node_ && record_.nnodes == nodes_) return;
+    record_.node_rank = node_;
+    record_.nnodes = nodes_;
+    write_record();
+} catch (const std::exception& error) {
+    agent_->say(LogLevel::debug,
+                fmt::format("ddpctl list shows another number of this node: {}", error.what()));
+}
+
 void KnownJob::workers_run(const RoundReady& place) {
     if (streams_) streams_->happened();
-    if (is_known_ || pause_ || agent_ == nullptr) return;
+    if (agent_ == nullptr) return;
+    node_ = place.group_rank;
+    nodes_ = place.group_world_size;
+    if (is_known_) return renumber();
+    if (pause_) return;
     if (is_detached()) {
-        publish(place.job_id, place.group_rank);
+        publish(place.job_id);
         is_kept_ = true;
         watch();
         room_size_ = kResultRoom + kRoomOfRank * static_cast<std::size_t>(place.world_size);
@@ -337,9 +356,8 @@ void KnownJob::workers_run(const RoundReady& place) {
         return tell_started(std::move(parent_), folder_.filename().string());
     }
     pause_.emplace(agent_->executor(), kUnknownTime);
-    pause_->async_wait([this, job_id = place.job_id,
-                        node_rank = place.group_rank](const boost::system::error_code& cancelled) {
-        if (!cancelled && agent_ != nullptr) begin_in_foreground(job_id, node_rank);
+    pause_->async_wait([this, job_id = place.job_id](const boost::system::error_code& cancelled) {
+        if (!cancelled && agent_ != nullptr) begin_in_foreground(job_id);
     });
 }
 

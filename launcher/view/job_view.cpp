@@ -1,7 +1,10 @@
 #include "launcher/view/job_view.hpp"
 
+#include <fmt/core.h>
+
 #include <algorithm>
 #include <array>
+#include <map>
 #include <utility>
 
 #include "launcher/view/view_json.hpp"
@@ -32,27 +35,58 @@ std::string state_of_job(const std::string& agent_state) {
 // kMaxStatus: the longest text of a node's status, some more than that of kMaxWorkersPerNode workers.
 constexpr std::size_t kMaxStatus = 256 * std::size_t{kMaxWorkersPerNode};
 
-// TakenRanks: those of nodes that are in the view already. What another node says of them is not believed.
-class TakenRanks {
+// ClaimedRanks: which nodes say of which ranks that they are theirs. Of two nodes that claim the same rank
+// neither is believed, since nothing tells which of them is wrong; but the node that was asked knows its own,
+// and one that tells of another round is wrong where it differs.
+class ClaimedRanks {
   public:
-    explicit TakenRanks(int world_size) : is_taken_(static_cast<std::size_t>(std::max(world_size, 0))) {}
+    explicit ClaimedRanks(const AgentStatus& own)
+        : own_(own.node),
+          round_(own.round),
+          claims_(static_cast<std::size_t>(std::max(own.world_size, 0)), kNobody) {
+        for (const WorkerStatus& worker : own.workers) {
+            const auto place = static_cast<std::size_t>(worker.rank);
+            if (place < claims_.size()) claims_[place] = own_;
+        }
+    }
 
-    // Returns false if a rank is not the node's, or none of this round.
-    bool take(const AgentStatus& status) {
+    // Takes what a node says, of this round first. Returns false if a rank is not the node's.
+    bool claim(int node, const AgentStatus& status) {
         int last = -1;
         for (const WorkerStatus& worker : status.workers) {
             const auto place = static_cast<std::size_t>(worker.rank);
             const bool is_own = std::int64_t{worker.rank} - status.first_rank == worker.local_rank &&
                                 worker.local_rank > std::exchange(last, worker.local_rank);
-            if (!is_own || place >= is_taken_.size() || is_taken_[place]) return false;
+            if (!is_own || place >= claims_.size()) return false;
+            if (status.round != round_ && claims_[place] != kNobody) return false;
         }
-        for (const WorkerStatus& worker : status.workers)
-            is_taken_[static_cast<std::size_t>(worker.rank)] = true;
+        for (const WorkerStatus& worker : status.workers) {
+            const int other = std::exchange(claims_[static_cast<std::size_t>(worker.rank)], node);
+            if (other == kNobody) continue;
+            disputes_.try_emplace(node, Dispute{other, worker.rank});
+            if (other != own_) disputes_.try_emplace(other, Dispute{node, worker.rank});
+        }
         return true;
     }
 
+    // Returns why the node is not believed, in words; empty: nothing speaks against it.
+    std::string dispute_of(int node) const {
+        const auto dispute = disputes_.find(node);
+        if (dispute == disputes_.end()) return {};
+        return fmt::format("rank {} is claimed by node {} as well", dispute->second.rank,
+                           dispute->second.other);
+    }
+
   private:
-    std::vector<bool> is_taken_;
+    static constexpr int kNobody = -1;
+    struct Dispute {
+        int other = 0;
+        int rank = 0;
+    };
+    const int own_;
+    const int round_;
+    std::vector<int> claims_;  // by rank: the node
+    std::map<int, Dispute> disputes_;
 };
 
 void add_node(JobView& view, const AgentStatus& status) {
@@ -70,6 +104,47 @@ void add_node(JobView& view, const AgentStatus& status) {
 std::string why_unknown(const NodeAnswer& answer, const std::optional<AgentStatus>& status, int round) {
     if (!answer.trouble.empty()) return answer.trouble;
     return status && status->round != round ? "it tells of another round" : "its answer is not understood";
+}
+
+struct ReadAnswer {
+    const NodeAnswer* answer = nullptr;
+    std::optional<AgentStatus> status;
+    bool is_sound = false;
+};
+
+// Adds the nodes that have answered, and marks them in `is_known`.
+void add_others(JobView& view, const AgentStatus& own, const std::vector<NodeAnswer>& others,
+                std::vector<bool>& is_known) {
+    ClaimedRanks claimed(own);
+    std::vector<ReadAnswer> answers;
+    for (const NodeAnswer& answer : others) {
+        const auto place = static_cast<std::size_t>(answer.node);
+        if (place >= is_known.size() || is_known[place]) continue;
+        is_known[place] = true;
+        ReadAnswer& read = answers.emplace_back(ReadAnswer{&answer, std::nullopt});
+        if (answer.text.size() <= kMaxStatus) read.status = view_from_json<AgentStatus>(answer.text);
+    }
+    std::stable_partition(answers.begin(), answers.end(), [&own](const ReadAnswer& read) {
+        return read.status && read.status->round == own.round;
+    });
+    for (ReadAnswer& read : answers)
+        read.is_sound = read.status && claimed.claim(read.answer->node, *read.status);
+    for (auto& [answer, status, is_sound] : answers) {
+        const std::string dispute = claimed.dispute_of(answer->node);
+        if (is_sound && dispute.empty()) {
+            status->node = answer->node;
+            status->host = answer->host;
+            add_node(view, *status);
+            continue;
+        }
+        view.nodes.push_back({.node = answer->node,
+                              .host = answer->host,
+                              .pid = {},
+                              .state = "unknown",
+                              .why = dispute.empty() ? why_unknown(*answer, status, own.round) : dispute,
+                              .first_rank = {},
+                              .ranks = {}});
+    }
 }
 
 }  // namespace
@@ -114,30 +189,9 @@ JobView job_view(const JobNames& names, const AgentStatus& own, const std::vecto
                  .nodes = {},
                  .ranks = {}};
     add_node(view, own);
-    TakenRanks taken(own.world_size);
-    taken.take(own);
     std::vector<bool> is_known(static_cast<std::size_t>(std::max(own.group_world_size, own.node + 1)));
     is_known[static_cast<std::size_t>(own.node)] = true;
-    for (const NodeAnswer& answer : others) {
-        const auto place = static_cast<std::size_t>(answer.node);
-        if (place >= is_known.size() || is_known[place]) continue;
-        is_known[place] = true;
-        auto status = answer.text.size() <= kMaxStatus ? view_from_json<AgentStatus>(answer.text)
-                                                       : std::optional<AgentStatus>();
-        if (status && taken.take(*status)) {
-            status->node = answer.node;
-            status->host = answer.host;
-            add_node(view, *status);
-        } else {
-            view.nodes.push_back({.node = answer.node,
-                                  .host = answer.host,
-                                  .pid = {},
-                                  .state = "unknown",
-                                  .why = why_unknown(answer, status, own.round),
-                                  .first_rank = {},
-                                  .ranks = {}});
-        }
-    }
+    add_others(view, own, others, is_known);
     for (std::size_t node = 0; node < is_known.size(); ++node) {
         if (is_known[node]) continue;
         NodeView silent{.node = static_cast<int>(node), .state = "unknown"};

@@ -411,6 +411,20 @@ class Nodes(JobsTest):
             writer.close()
         self.assertEqual([one.wait() for one in (*launchers, *followers)], [0] * (2 + len(followers)))
 
+    def test_the_list_has_the_numbers_of_the_round(self):
+        port = support.free_port()
+        launchers = [self.launch("--nnodes", "1:2", "--max-restarts", 3, "--min-uptime", 0, "--node-rank", node, "--master-addr", "127.0.0.1",
+                                 "--master-port", port, *worker("ready-then-wait")) for node in (0, 1)]
+        names = self.await_jobs(lambda: len(self.folders()) == 2 and not self.folders()[0].startswith(".") and self.folders())
+        numbers = lambda: sorted(line.split()[2] for line in self.run_ctl("list")[1].splitlines()[1:])
+        self.assertEqual(numbers(), ["0/2", "1/2"])
+        launchers[0].send(signal.SIGTERM)
+        self.assertEqual(launchers[0].wait(), 143)
+        self.await_jobs(lambda: numbers() == ["0/1"])
+        launchers[1].send(signal.SIGTERM)
+        launchers[1].wait()
+        self.assertEqual((len(names), self.folders()), (2, []))
+
     def test_a_client_that_does_not_read_holds_nothing_up(self):
         launchers, names = self.two(words=("sh", "-c", f"echo ready; while [ ! -e {self.go} ]; do echo 0123456789012345678901234567890123456789; done"), secret=SECRET)
         stuck = self.ctl("logs", "-f", names[0])

@@ -90,15 +90,17 @@ TEST_CASE("job view: a node speaks of its own ranks only") {
     };
     const std::string lie = "its answer is not understood";
     CHECK(why_not({.rank = 3, .local_rank = 1}, 2, 2).empty());
-    CHECK(why_not({.rank = 1, .local_rank = 1}, 0, 2) == lie);
+    CHECK(why_not({.rank = 1, .local_rank = 1}, 0, 2) == "rank 1 is claimed by node 0 as well");
     CHECK(why_not({.rank = 3, .local_rank = 0}, 2, 2) == lie);
     CHECK(why_not({.rank = 6, .local_rank = 0}, 6, 2) == lie);
     CHECK(why_not({.rank = 2'147'483'647, .local_rank = 0}, 2'147'483'647, 2) == lie);
     CHECK(why_not({.rank = -1, .local_rank = 0}, -1, 2) == lie);
     CHECK(why_not({.rank = 2, .local_rank = -1}, 3, 2) == lie);
     CHECK(why_not({.rank = 2, .local_rank = 0}, 2, 2, 2) == lie);
-    // Of two that claim one rank the first is believed.
-    CHECK(why_not({.rank = 4, .local_rank = 0}, 4, 2) == lie);
+    // Of two that claim one rank neither is believed, unless one tells of another round.
+    CHECK(why_not({.rank = 4, .local_rank = 0}, 4, 2) ==
+          "rank 4 is claimed by node 2 as wellrank 4 is claimed by node 1 as well");
+    CHECK(why_not({.rank = 4, .local_rank = 0}, 4, 1) == "it tells of another round");
     CHECK(why_not({.rank = 1, .local_rank = 0}, 1, 1) == "it tells of another round");
     // The same ranks in another round are the node's as well.
     CHECK(why_not({.rank = 2, .local_rank = 0}, 2, 1).empty());
