@@ -59,6 +59,13 @@ class OutputRoute {
     bool has_unseen() const { return unseen_; }
     void show_unfinished();
 
+    // Returns the line that has not ended, in its last state, if its lines are kept for clients.
+    std::string_view kept_unfinished() const {
+        return parts_.kept != nullptr ? splitter_.unfinished() : std::string_view();
+    }
+    int rank() const { return parts_.rank; }
+    OutputStream stream() const { return parts_.stream; }
+
     std::vector<std::string> last_lines() const { return last_lines_.lines(splitter_.unfinished()); }
 
     // Shows the last lines on `console`, in this stream's way.

@@ -24,6 +24,9 @@ using Descriptor = asio::posix::stream_descriptor;
 // One read takes so many bytes: few enough to stay in a core's cache until they are written twice.
 constexpr std::size_t kReadAtOnce = 128 * 1024;
 
+// Of a line that has not ended clients are shown so many bytes.
+constexpr std::size_t kMostOpenLine = 4096;
+
 // One stream is read so often in one go for last_lines: a grandchild may write for ever.
 constexpr int kMaxReadsAtOnce = 16;
 
@@ -277,6 +280,25 @@ void PumpLoop::note_loss(const LogFile* file) {
     if (is_new)
         on_notice_(fmt::format("cannot write {}: {}; what does not fit is dropped, the workers go on",
                                file->path(), why));
+}
+
+// Lines that have not ended stand at the end of what there is, and come again when they have. What waits gets
+// none, or it would never have to wait; nor is a line shown whose rest has come and is only unread.
+KeptPiece PumpLoop::read_kept(const KeptQuestion& asked, std::size_t most) {
+    KeptPiece piece = kept_.read(asked.rank, asked.from, most);
+    if (asked.waits || !piece.is_all) return piece;
+    for (const Worker& worker : workers_) {
+        for (PumpStream& stream : worker->streams) {
+            const std::string_view line = stream.route.kept_unfinished().substr(0, kMostOpenLine);
+            if (line.empty() || (asked.rank && *asked.rank != stream.route.rank())) continue;
+            if (unread_of(stream) > 0) continue;
+            if (line.size() + KeptOutput::kBlockCost > most) return piece;
+            most -= line.size() + KeptOutput::kBlockCost;
+            piece.blocks.push_back({stream.route.rank(), std::string(stream_name(stream.route.stream())),
+                                    unix_time_now_ms(), std::string(line)});
+        }
+    }
+    return piece;
 }
 
 std::vector<std::string> PumpLoop::losses() const {

@@ -106,6 +106,7 @@ class PumpLoop : public std::enable_shared_from_this<PumpLoop> {
     void give_up_blocked_consoles();
     std::uint64_t progress() const;
     void note_loss(const LogFile* file);
+    KeptPiece read_kept(const KeptQuestion& asked, std::size_t most);
     Worker find(int local_rank) const;
 
     boost::asio::io_context context_{1};
@@ -125,11 +126,10 @@ class PumpLoop : public std::enable_shared_from_this<PumpLoop> {
     std::uint64_t bytes_read_ = 0;
     KeptOutput kept_;
     RaisedRanks raised_;
-    KeptReaders kept_readers_{context_.get_executor(),
-                              [this](const KeptQuestion& asked, std::size_t most) {
-                                  return kept_.read(asked.rank, asked.from, most);
-                              },
-                              [this] { return kept_.end(); }};
+    KeptReaders kept_readers_{
+        context_.get_executor(),
+        [this](const KeptQuestion& asked, std::size_t most) { return read_kept(asked, most); },
+        [this] { return kept_.end(); }};
     std::map<std::string, std::string> losses_;  // a line for each file or console
     bool is_settling_ = false;
     bool has_held_back_ = false;  // a stream was held back for the sake of its console

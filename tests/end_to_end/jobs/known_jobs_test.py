@@ -94,6 +94,14 @@ class Foreground(JobsTest):
         shown = sum(len(line) + 1 for line in lines if not line.startswith("[..."))
         self.assertEqual(shown + sum(gaps), sum(len(str(number)) + 1 for number in range(1, 1000001)) + len("ready\nend\n"))
 
+    def test_a_progress_bar_is_shown_as_it_stands(self):
+        launcher, job = self.running("--nproc-per-node", 2, "sh", "-c", r"echo ready; printf '\rstep 1\rstep 2' >&2; "
+                                     f"while [ ! -e {self.go} ]; do sleep 0.01; done; printf '\\rstep 3\\n' >&2")
+        self.await_jobs(lambda: self.run_ctl("logs", job)[1].count("step 2") == 2)
+        self.assertEqual(self.run_ctl("logs", "--tail", 2, job)[1].splitlines(), ["[0] step 2", "[1] step 2"])
+        self.let_go()
+        launcher.wait()
+
     def test_its_events_are_shown(self):
         launcher, job = self.running("--max-restarts", "1", "sh", "-c", 'echo ready; [ "$TORCHELASTIC_RESTART_COUNT" = 1 ] || exit 5; '
                                      f"while [ ! -e {self.go} ]; do sleep 0.01; done")

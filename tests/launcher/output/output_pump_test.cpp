@@ -143,6 +143,26 @@ TEST_CASE("an unfinished line can be read in its file while the worker runs") {
     CHECK(run.out.all() == "[trainer0]:loading ...");
 }
 
+TEST_CASE(
+    "clients that ask are shown what has not ended its line, in its last state, and those that wait are not") {
+    PumpRun run;
+    const pid_t worker = run.start(0, {"out", "whole\\n\\rstep 1\\rstep 2", "wait"});
+    run.start(1, {"err", "other", "wait"});
+    const auto deadline = std::chrono::steady_clock::now() + kHangGuard;
+    KeptPiece piece = run.read_kept({});
+    while (piece.blocks.size() < 3 && std::chrono::steady_clock::now() < deadline) piece = run.read_kept({});
+    REQUIRE(piece.blocks.size() == 3);
+    CHECK((piece.is_all && piece.next == std::string("whole\n").size()));
+    CHECK(piece.blocks[0].text == "whole\n");
+    CHECK((piece.blocks[1].rank == 100 && piece.blocks[1].stream == "stdout" &&
+           piece.blocks[1].text == "step 2"));
+    CHECK((piece.blocks[2].rank == 101 && piece.blocks[2].stream == "stderr" &&
+           piece.blocks[2].text == "other"));
+    CHECK(run.read_kept({.rank = 101}).blocks == std::vector{piece.blocks[2]});
+    CHECK(run.read_kept({.waits = true}).blocks == std::vector{piece.blocks[0]});
+    run.kill(worker);
+}
+
 TEST_CASE("stdout and stderr that are the same thing do not tear each other's lines") {
     const unsigned seed = std::random_device()();
     INFO("seed " << seed);

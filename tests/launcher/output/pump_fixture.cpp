@@ -137,6 +137,13 @@ void PumpRun::run_until_finished() {
     run_until(context_, [this] { return unfinished_ == 0; });
 }
 
+KeptPiece PumpRun::read_kept(const KeptQuestion& question) {
+    std::optional<KeptPiece> found;
+    pump_->read_kept(question, [&found](KeptPiece piece) { found = std::move(piece); });
+    while (!found) context_.run_one();
+    return *found;
+}
+
 std::vector<std::string> PumpRun::last_lines(int local_rank) {
     std::optional<std::vector<std::string>> lines;
     pump_->last_lines(local_rank, [&](auto given) { lines = std::move(given); });

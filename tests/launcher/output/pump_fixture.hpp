@@ -86,6 +86,7 @@ class PumpRun {
     void run_until_gone(int count);
     void run_until_finished();
     std::vector<std::string> last_lines(int local_rank);
+    KeptPiece read_kept(const KeptQuestion& question);
     void drain(std::chrono::milliseconds patience = OutputPump::kConsoleTimeout);
 
     // Stops the pump; the consoles end.
