@@ -249,7 +249,9 @@ void TimerPipe::take(const std::string& path) {
         return;
     }
     if (!is_at(path, pipe)) return;
-    ::fchmod(pipe.get(), 0600);
+    // Cleaners of temporary files (systemd-tmpfiles) leave a pipe alone that has this bit, however long no
+    // worker has set a timer.
+    ::fchmod(pipe.get(), 0600 | S_ISVTX);
     path_ = path;
     pipe_ = above_standard_streams(std::move(pipe));
 }

@@ -307,6 +307,20 @@ class LogFile(OutputTest):
             self.assertTrue(shown and {line.removeprefix("ddprun: ") for line in shown} <= set(said), agent.err())
             self.assertNotIn(" -> ", agent.err())
 
+    def test_one_that_is_removed_under_a_running_job_goes_on_where_it_was_opened(self):
+        for flag in ("--log-file", "--events"):
+            path, until = os.path.join(self.folder, "own"), os.path.join(self.folder, "go")
+            job = self.launch(flag, path, *shell(f"echo ready; until [ -e {until} ]; do sleep 0.01; done; exit 3"))
+            job.wait_for_line("ready")
+            with open(path, encoding="utf-8") as kept:
+                os.remove(path)
+                open(until, "w", encoding="ascii").close()
+                self.assertEqual(job.wait(), 3)
+                self.assertRegex(kept.read(), "worker_failed|FAILED")
+            self.assertNotIn("own", os.listdir(self.folder))
+            self.assertEqual([line for line in job.err().splitlines() if "cannot" in line], [])
+            os.remove(until)
+
     def test_a_file_that_cannot_be_opened_is_bad_input(self):
         for path in (self.folder, os.path.join(self.folder, "no", "file")):
             code, out, err = self.run_job("--log-file", path, *shell("echo started"))

@@ -42,6 +42,7 @@ TEST_CASE("timer pipe: a new one among the temporary files, for its user alone, 
         REQUIRE(::lstat(path.c_str(), &info) == 0);
         CHECK(S_ISFIFO(info.st_mode));
         CHECK((info.st_mode & 0777) == 0600);
+        CHECK((info.st_mode & S_ISVTX) != 0);  // see systemd's tmpfiles.d(5) and XDG_RUNTIME_DIR
         CHECK_FALSE(pipe.is_elsewhere());
     }
     CHECK(fs::is_empty(folder.path()));
