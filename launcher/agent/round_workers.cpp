@@ -12,6 +12,7 @@
 
 #include "launcher/process/descriptors.hpp"
 #include "launcher/process/process_table.hpp"
+#include "launcher/report/failure_report.hpp"
 #include "launcher/wall_clock.hpp"
 #include "rendezvous/base/error.hpp"
 #include "rendezvous/control/control_text.hpp"
@@ -40,6 +41,9 @@ constexpr std::chrono::milliseconds kRaisedWait{300};
 constexpr std::chrono::milliseconds kVictimWait{100};
 // What was raised longer ago was caught, and did not end the worker.
 constexpr std::chrono::seconds kRaisedLately{10};
+
+// A stop of which nothing was said takes so long before a line says how much longer it may.
+constexpr std::chrono::seconds kSlowStop{2};
 
 // True if a worker has failed, here or elsewhere, and nobody has asked for the end.
 bool is_by_worker(const StopCause& cause) {
@@ -81,7 +85,8 @@ RoundWorkers::RoundWorkers(const boost::asio::any_io_executor& executor, Process
                 if (wait_for_raised(cause, go_on_of(kOwnHold))) holding.insert(kOwnHold);
                 return holding;
             }),
-      raised_timer_(executor) {}
+      raised_timer_(executor),
+      slow_timer_(executor) {}
 
 void RoundWorkers::start() {
     oom_before_ = read_oom_counters(oom_);
@@ -204,8 +209,26 @@ void RoundWorkers::stop(const StopCause& cause) {
 }
 
 void RoundWorkers::stop_now(int signal) {
-    is_signalled_ = true;
+    // A signal to the launcher is answered by a line that has the bound, and half of a short grace by
+    // another.
+    const bool is_told = cause_.received != 0 || options_.grace_period < 4 * kSlowStop;
+    if (!std::exchange(is_signalled_, true) && !is_told) {
+        slow_timer_.expires_after(kSlowStop);
+        slow_timer_.async_wait(alive_.guard([this](boost::system::error_code cancelled) {
+            if (!cancelled) say_slow_stop();
+        }));
+    }
     group_.stop(signal, options_.grace_period);
+}
+
+void RoundWorkers::say_slow_stop() {
+    std::vector<int> ranks;
+    for (const WorkerStatus& worker : group_.running_workers()) ranks.push_back(worker.rank);
+    auto left = options_.grace_period - kSlowStop;
+    if (last_moment_) left = std::min<std::chrono::milliseconds>(left, time_until(*last_moment_));
+    if (ranks.empty() || left.count() <= 0) return;
+    observer_.say(LogLevel::info, fmt::format("waiting for {} to end, up to {} s more (--grace)",
+                                              ranks_text(std::move(ranks)), left.count() / 1000));
 }
 
 // What workers raise once they were sent a signal is their answer to it.
@@ -359,6 +382,7 @@ void RoundWorkers::gather_evidence(Failure& failure) {
 void RoundWorkers::group_gone(const std::vector<UnkillableWorker>& unkillable) {
     gate_.drop();
     raised_timer_.cancel();
+    slow_timer_.cancel();
     unkillable_ = unkillable;
     watch_.reset();
     features_.at(&Feature::round_over);

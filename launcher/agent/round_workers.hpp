@@ -112,6 +112,7 @@ class RoundWorkers final : private GroupObserver {
     void group_gone(const std::vector<UnkillableWorker>& unkillable) override;
     void grace_passed(const GraceNotice& notice) override;
     void stop_now(int signal);
+    void say_slow_stop();
     void note_raised();
     bool wait_for_raised(const StopCause& cause, const GoOn& go_on);
     void await_raised(std::chrono::milliseconds most);
@@ -135,6 +136,7 @@ class RoundWorkers final : private GroupObserver {
     StopCause cause_;                      // of the last step of the stop; signal 0: there is none yet
     std::optional<Deadline> last_moment_;  // see hasten()
     boost::asio::steady_timer raised_timer_;
+    boost::asio::steady_timer slow_timer_;
     GoOn on_raised_ended_;              // while the signal waits for workers that raised something
     bool awaits_words_ = false;         // it waits for a worker that is to say why another has failed
     bool is_signalled_ = false;         // the workers, by the first signal of a stop

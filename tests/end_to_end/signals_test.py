@@ -128,6 +128,17 @@ class Grace(EndToEndTest):
                 ranks = json.load(file)["ranks"]
             self.assertTrue(ranks[0]["outlasted_grace"] and ranks[2]["outlasted_grace"], ranks)
 
+    def test_a_stop_after_a_failure_that_takes_long_says_for_how_long(self):
+        with tempfile.TemporaryDirectory() as folder:
+            mark = os.path.join(folder, "mark")
+            job = self.launch("--nproc-per-node", 3, "--grace", 40,
+                              *worker("--only-rank", 1, "wait-for-file", mark, "exit", 3, "else", "ignore-term"))
+            job.wait_for_line("^ready$", count=2)
+            open(mark, "w", encoding="ascii").close()
+            job.wait_for_line(r"^ddprun: waiting for ranks 0,2 to end, up to 38 s more \(--grace\)$")
+            job.interrupt_until_gone()
+            self.assertEqual(job.wait(), 3)
+
     def test_at_half_the_grace_the_group_is_asked(self):
         job = self.launch("--grace", 2, "--signal-scope", "leader",
                           *worker("fork", "exit-zero-on-term", "end", "ignore-term"))
