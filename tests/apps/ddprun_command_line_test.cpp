@@ -254,7 +254,7 @@ TEST_CASE("command line: times that are none") {
     } rows[] = {
         {"--time-limit=0s", "--time-limit 0s: " + limit},
         {"--time-limit=-5", "--time-limit -5: " + limit},
-        {"--time-limit=2d", "--time-limit 2d: " + limit},
+        {"--time-limit=2w", "--time-limit 2w: " + limit},
         {"--warn-before=0", "--warn-before 0: " + warn},
         {"--warn-before=:USR1", "--warn-before :USR1: " + warn},
         {"--warn-before=soon", "--warn-before soon: " + warn},
@@ -269,6 +269,7 @@ TEST_CASE("command line: times that are none") {
     };
     for (const auto& row : rows) CHECK(parse_refusal({row.word, "p"}) == row.message);
     CHECK(parsed({"--exit-wait=0", "p"}).exit_wait->wait == 0s);
+    CHECK(parsed({"--time-limit=2d", "p"}).features.of<TimeLimitOptions>().limit == 48h);
     CHECK(parsed({"--warn-before=2m:sigusr2", "p"}).features.of<TimeLimitOptions>().warn_before == 2min);
 }
 
