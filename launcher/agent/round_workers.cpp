@@ -237,14 +237,26 @@ void RoundWorkers::note_raised() {
 }
 
 // A worker that raised something closes its connections before it ends, by which others fail and end sooner.
+// What it has printed may still be in its pipe.
 bool RoundWorkers::wait_for_raised(const StopCause& cause, const GoOn& go_on) {
     if (cause.is_half_over || !is_by_worker(cause)) return false;
-    const bool is_awaited = !ledger_.awaited_for(*cause.failure).empty();
-    awaits_words_ = !is_awaited && ledger_.has_lost_connection(cause.failure->rank);
-    if (!is_awaited && !awaits_words_) return false;
+    // One that was killed says nothing, nor has it lost a connection.
+    if (cause.failure->signal != 0 && cause.failure->signal != SIGABRT) return false;
     on_raised_ended_ = go_on;
-    await_raised(awaits_words_ ? kVictimWait : kRaisedWait);
+    is_reading_ = true;
+    pump_.read_errors(alive_.guard([this] { begin_to_wait(); }));
     return true;
+}
+
+void RoundWorkers::begin_to_wait() {
+    is_reading_ = false;
+    if (!on_raised_ended_) return;
+    note_raised();
+    const bool is_awaited = !ledger_.awaited_for(*cause_.failure).empty();
+    awaits_words_ =
+        !is_awaited && !ledger_.is_explained() && ledger_.has_lost_connection(cause_.failure->rank);
+    if (is_awaited || awaits_words_) return await_raised(awaits_words_ ? kVictimWait : kRaisedWait);
+    std::exchange(on_raised_ended_, nullptr)();
 }
 
 void RoundWorkers::await_raised(std::chrono::milliseconds most) {
@@ -260,7 +272,7 @@ void RoundWorkers::await_raised(std::chrono::milliseconds most) {
 
 // Goes on as soon as those that raised something have ended.
 void RoundWorkers::look_for_raised() {
-    if (!on_raised_ended_ || !ledger_.awaited_for(*cause_.failure).empty()) return;
+    if (!on_raised_ended_ || is_reading_ || !ledger_.awaited_for(*cause_.failure).empty()) return;
     if (!awaits_words_ || ledger_.is_explained()) std::exchange(on_raised_ended_, nullptr)();
 }
 

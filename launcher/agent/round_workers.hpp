@@ -115,6 +115,7 @@ class RoundWorkers final : private GroupObserver {
     void say_slow_stop();
     void note_raised();
     bool wait_for_raised(const StopCause& cause, const GoOn& go_on);
+    void begin_to_wait();
     void await_raised(std::chrono::milliseconds most);
     void look_for_raised();
     void fail(const Failure& failure);
@@ -137,6 +138,7 @@ class RoundWorkers final : private GroupObserver {
     std::optional<Deadline> last_moment_;  // see hasten()
     boost::asio::steady_timer raised_timer_;
     boost::asio::steady_timer slow_timer_;
+    bool is_reading_ = false;           // what workers have printed last, before that wait
     GoOn on_raised_ended_;              // while the signal waits for workers that raised something
     bool awaits_words_ = false;         // it waits for a worker that is to say why another has failed
     bool is_signalled_ = false;         // the workers, by the first signal of a stop

@@ -228,6 +228,14 @@ void OutputPump::read_kept(const KeptQuestion& question, KeptReaders::Done done)
     });
 }
 
+void OutputPump::read_errors(std::function<void()> done) {
+    auto answer = await_answer(kAnswerTimeout, [done = std::move(done)](const auto&) { done(); });
+    loop_->post([loop = loop_.get(), gate = gate_, answer] {
+        loop->read_errors();
+        gate->give(answer, {});
+    });
+}
+
 std::vector<RaisedRank> OutputPump::raised_within(std::chrono::milliseconds time) const {
     return loop_->raised().since(std::chrono::steady_clock::now() - time);
 }

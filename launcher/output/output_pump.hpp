@@ -125,6 +125,10 @@ class OutputPump {
     // ends before.
     void read_kept(const KeptQuestion& question, KeptReaders::Done done);
 
+    // Reads what the workers have left in the pipes of their stderr, those that run as well. `done` comes
+    // when that was read.
+    void read_errors(std::function<void()> done);
+
     // Returns the ranks of this round that have printed what they raised, in the last so much time, the first
     // one first, as far as that was read.
     std::vector<RaisedRank> raised_within(std::chrono::milliseconds time) const;

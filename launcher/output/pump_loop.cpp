@@ -321,14 +321,21 @@ void PumpLoop::add(const Worker& worker) {
 std::vector<std::string> PumpLoop::last_lines(int local_rank) {
     const Worker worker = find(local_rank);
     if (!worker || worker->streams.empty()) return {};
-    PumpStream& stream = worker->streams.back();
-    for (int reads = 0; reads < kMaxReadsAtOnce && is_wanted(stream); ++reads) {
-        const std::uint64_t before = bytes_read_;
-        read_some(stream);
-        if (bytes_read_ == before) break;
+    read_errors();
+    return worker->streams.back().route.last_lines();
+}
+
+void PumpLoop::read_errors() {
+    for (const Worker& worker : workers_) {
+        if (worker->streams.empty()) continue;
+        PumpStream& stream = worker->streams.back();
+        for (int reads = 0; reads < kMaxReadsAtOnce && is_wanted(stream); ++reads) {
+            const std::uint64_t before = bytes_read_;
+            read_some(stream);
+            if (bytes_read_ == before) break;
+        }
+        look_at(worker);
     }
-    look_at(worker);
-    return stream.route.last_lines();
 }
 
 void PumpLoop::finish(int local_rank, std::function<void()> done) {

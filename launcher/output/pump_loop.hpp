@@ -75,6 +75,7 @@ class PumpLoop : public std::enable_shared_from_this<PumpLoop> {
     // add and the functions below it are called by the loop's thread.
     void add(const Worker& worker);
     std::vector<std::string> last_lines(int local_rank);
+    void read_errors();
     void finish(int local_rank, std::function<void()> done);
     KeptReaders& kept_readers() { return kept_readers_; }
     void replay_stderr(int local_rank);
