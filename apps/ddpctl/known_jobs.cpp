@@ -90,7 +90,7 @@ std::vector<JobFacts> KnownJobs::facts_of(const std::vector<Job>& jobs) {
     auto views = ask_statuses(asked, kListTimeout);
     auto view = views.begin();
     for (JobFacts& one : facts) {
-        if (can_answer(one.job)) one.status = *std::move(view++);
+        if (can_answer(one.job)) one.status = std::move(*view++);
     }
     return facts;
 }

@@ -111,11 +111,11 @@ struct Mode {
 };
 
 // Runs this node's agent, as every call does that no other mode claims.
-int run_launch(Call& call, JobPlan job);
+int run_launch(Call& call, JobPlan plan);
 
 // Starts a job on several hosts, for several modes. `adjust` returns what the starter is to do, where it is
 // not the user's job.
-int start_job(Call& call, JobPlan job, const std::function<StarterOptions(StarterOptions)>& adjust = {});
+int start_job(Call& call, JobPlan plan, const std::function<StarterOptions(StarterOptions)>& adjust = {});
 // Prints what --dry-run shows of the plan, as text or JSON, and starts nothing.
 int show_dry_run(const LaunchOptions& options, bool as_json);
 int show_start(const JobPlan& job, const StarterOptions& options);
