@@ -6,21 +6,13 @@
 #include "apps/ddprun/plan/launch_plan.hpp"
 #include "launcher/features/event_log.hpp"
 #include "rendezvous/control/control_message.hpp"
+#include "tests/apps/step_of_two.hpp"
 #include "tests/support/catch.hpp"
 
 namespace ddprun {
 namespace {
 
 using ClusterWords = std::vector<std::string>;
-
-const Environment kStepOfTwo = {{"SLURM_JOB_ID", "7"},
-                                {"SLURM_STEP_ID", "0"},
-                                {"SLURM_STEP_NUM_NODES", "2"},
-                                {"SLURM_STEP_NUM_TASKS", "2"},
-                                {"SLURM_STEP_NODELIST", "n[1-2]"},
-                                {"SLURM_NODEID", "1"},
-                                {"SLURM_PROCID", "1"},
-                                {"SLURM_LOCALID", "0"}};
 
 JobPlan planned(ClusterWords words, Environment environment = kStepOfTwo) {
     words.emplace_back("p");

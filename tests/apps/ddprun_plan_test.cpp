@@ -9,22 +9,13 @@
 #include "launcher/features/node_check.hpp"
 #include "launcher/features/time_limit.hpp"
 #include "tests/apps/config_text.hpp"
+#include "tests/apps/step_of_two.hpp"
 #include "tests/support/catch.hpp"
 
 namespace ddprun {
 namespace {
 
 using PlanWords = std::vector<std::string>;
-
-// A step of two nodes, seen from the second one.
-const Environment kPlanStep = {{"SLURM_JOB_ID", "7"},
-                               {"SLURM_STEP_ID", "0"},
-                               {"SLURM_STEP_NUM_NODES", "2"},
-                               {"SLURM_STEP_NUM_TASKS", "2"},
-                               {"SLURM_STEP_NODELIST", "n[1-2]"},
-                               {"SLURM_NODEID", "1"},
-                               {"SLURM_PROCID", "1"},
-                               {"SLURM_LOCALID", "0"}};
 
 JobPlan plan_in(PlanWords words, const Environment& environment) {
     words.emplace_back("p");
@@ -158,8 +149,8 @@ TEST_CASE("plan: a selection goes with its hosts, unless it is typed") {
 }
 
 TEST_CASE("plan: what the environment adds is a part of its own, and what was said stays") {
-    const Said said = parse_command_line({"--nproc-per-node=2", "--gpu-bind=none", "p"}, kPlanStep);
-    const ClusterView view{.environment = kPlanStep, .host_name = "n2", .addresses = {}, .files = {}};
+    const Said said = parse_command_line({"--nproc-per-node=2", "--gpu-bind=none", "p"}, kStepOfTwo);
+    const ClusterView view{.environment = kStepOfTwo, .host_name = "n2", .addresses = {}, .files = {}};
     const ClusterTable table = table_of(said, view);
     const JobPart part = part_of_cluster(said, table);
     CHECK((part.is_derived && part.nnodes == 2 && part.node_rank == 1 && part.master_addr == "n1"));
@@ -185,18 +176,18 @@ TEST_CASE("plan: what the environment adds is a part of its own, and what was sa
     CHECK(options.host_list.hosts == PlanWords{"n1", "n2"});
     CHECK(options.origins == said.origins);
     // What is said is stronger, each for itself.
-    const JobPlan typed = plan_in({"--master-addr=m", "--rdzv-id=mine", "--master-port=9"}, kPlanStep);
+    const JobPlan typed = plan_in({"--master-addr=m", "--rdzv-id=mine", "--master-port=9"}, kStepOfTwo);
     CHECK(
         (typed.nnodes == 2 && typed.master_addr == "m" && typed.run_id == "mine" && typed.master_port == 9));
     CHECK_FALSE(typed.decided_by.contains("--master-addr"));
     CHECK(typed.master_source.empty());
     const ConfigText config("master-addr = \"m\"\n");
-    CHECK_FALSE(part_of_cluster(parse_command_line({config.flag(), "p"}, kPlanStep),
-                                table_of(parse_command_line({config.flag(), "p"}, kPlanStep), view))
+    CHECK_FALSE(part_of_cluster(parse_command_line({config.flag(), "p"}, kStepOfTwo),
+                                table_of(parse_command_line({config.flag(), "p"}, kStepOfTwo), view))
                     .master_addr);
     // Hosts that are named are, too.
-    CHECK(plan_in({"--hosts=a"}, kPlanStep).nnodes == 1);
-    CHECK(plan_in({"--hosts=a"}, kPlanStep).starts_hosts());
+    CHECK(plan_in({"--hosts=a"}, kStepOfTwo).nnodes == 1);
+    CHECK(plan_in({"--hosts=a"}, kStepOfTwo).starts_hosts());
 }
 
 TEST_CASE("plan: an agent that was started hears its starter, and nothing else about hosts") {
@@ -209,7 +200,7 @@ TEST_CASE("plan: an agent that was started hears its starter, and nothing else a
     CHECK(said.local_addr == "10.0.0.1");
     CHECK(said.starter->python == "/own/python3");
     const JobPlan job = plan_job(
-        said, ClusterView{.environment = kPlanStep, .host_name = "n2", .addresses = {}, .files = {}});
+        said, ClusterView{.environment = kStepOfTwo, .host_name = "n2", .addresses = {}, .files = {}});
     CHECK((job.nnodes == 2 && job.node_rank == 1 && job.master_addr == "a" && !job.part.is_derived));
     CHECK(job.nproc_per_node == WorkerCount(ForEachGpu{3}));
     CHECK(job.verbosity == Verbosity::troubles);

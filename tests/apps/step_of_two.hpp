@@ -1,0 +1,17 @@
+// kStepOfTwo: a step of Slurm on two nodes, seen from the second one.
+#pragma once
+
+#include "rendezvous/worker/worker_env.hpp"
+
+namespace ddprun {
+
+inline const Environment kStepOfTwo = {{"SLURM_JOB_ID", "7"},
+                                       {"SLURM_STEP_ID", "0"},
+                                       {"SLURM_STEP_NUM_NODES", "2"},
+                                       {"SLURM_STEP_NUM_TASKS", "2"},
+                                       {"SLURM_STEP_NODELIST", "n[1-2]"},
+                                       {"SLURM_NODEID", "1"},
+                                       {"SLURM_PROCID", "1"},
+                                       {"SLURM_LOCALID", "0"}};
+
+}  // namespace ddprun
