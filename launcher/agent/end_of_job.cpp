@@ -7,10 +7,10 @@
 #include <string>
 #include <vector>
 
-#include "launcher/agent/worker_group.hpp"
 #include "launcher/path_template.hpp"
 #include "launcher/process/sweeper.hpp"
 #include "launcher/report/failure_cause.hpp"
+#include "launcher/round/worker_group.hpp"
 #include "launcher/wall_clock.hpp"
 #include "rendezvous/control/control_text.hpp"
 #include "rendezvous/system/machine.hpp"

@@ -6,8 +6,8 @@
 #include <utility>
 
 #include "launcher/agent/agent_link.hpp"
-#include "launcher/agent/worker_group.hpp"
 #include "launcher/harmless_text.hpp"
+#include "launcher/round/worker_group.hpp"
 #include "rendezvous/control/control_text.hpp"
 #include "rendezvous/coordinator/first_failure.hpp"
 #include "rendezvous/job/exit_status.hpp"

@@ -33,22 +33,8 @@ std::string file_state(const std::string& path) {
 // The launcher's own place among the features that hold the first signal of a stop.
 constexpr int kOwnHold = -1;
 
-// A worker that raised something may take so long to end, which stops nothing: most that hold connections
-// have been closed by then, so the others fail before it ends.
-constexpr std::chrono::milliseconds kRaisedWait{300};
-// Where a worker has lost its connection and nothing is known of why, another one may be about to show what
-// it raised: it has closed its connections a moment before.
-constexpr std::chrono::milliseconds kVictimWait{100};
-// What was raised longer ago was caught, and did not end the worker.
-constexpr std::chrono::seconds kRaisedLately{10};
-
 // A stop of which nothing was said takes so long before a line says how much longer it may.
 constexpr std::chrono::seconds kSlowStop{2};
-
-// True if a worker has failed, here or elsewhere, and nobody has asked for the end.
-bool is_by_worker(const StopCause& cause) {
-    return cause.failure && cause.failure->kind == Failure::Kind::worker_failed && cause.received == 0;
-}
 
 HintFacts hint_facts(const LaunchOptions& options, const Failure& failure) {
     const WorkerPlan& plan = plan_of_worker(options, failure.rank, failure.local_rank);
@@ -82,10 +68,10 @@ RoundWorkers::RoundWorkers(const boost::asio::any_io_executor& executor, Process
       gate_(executor,
             [this](const auto& cause, const auto& go_on_of) {
                 auto holding = features_.before_stop(cause, go_on_of);
-                if (wait_for_raised(cause, go_on_of(kOwnHold))) holding.insert(kOwnHold);
+                if (raised_.hold(cause, go_on_of(kOwnHold))) holding.insert(kOwnHold);
                 return holding;
             }),
-      raised_timer_(executor),
+      raised_(executor, pump, ledger_),
       slow_timer_(executor) {}
 
 void RoundWorkers::start() {
@@ -193,7 +179,7 @@ void RoundWorkers::hear(const ControlMessage& message) {
 void RoundWorkers::stop(const StopCause& cause) {
     tell_ending(settle());
     ledger_.stop(cause.signal);
-    if (is_by_worker(cause)) note_raised();
+    raised_.note(cause);
     if (!group_.expect_stop(cause.signal)) return;
     hurry();
     if (cause_.signal != 0) return stop_now(cause.signal);
@@ -212,7 +198,7 @@ void RoundWorkers::stop_now(int signal) {
     // A signal to the launcher is answered by a line that has the bound, and half of a short grace by
     // another.
     const bool is_told = cause_.received != 0 || options_.grace_period < 4 * kSlowStop;
-    if (!std::exchange(is_signalled_, true) && !is_told) {
+    if (raised_.send() && !is_told) {
         slow_timer_.expires_after(kSlowStop);
         slow_timer_.async_wait(alive_.guard([this](boost::system::error_code cancelled) {
             if (!cancelled) say_slow_stop();
@@ -229,51 +215,6 @@ void RoundWorkers::say_slow_stop() {
     if (ranks.empty() || left.count() <= 0) return;
     observer_.say(LogLevel::info, fmt::format("waiting for {} to end, up to {} s more (--grace)",
                                               ranks_text(std::move(ranks)), left.count() / 1000));
-}
-
-// What workers raise once they were sent a signal is their answer to it.
-void RoundWorkers::note_raised() {
-    if (!is_signalled_) ledger_.note_raised(pump_.raised_within(kRaisedLately));
-}
-
-// A worker that raised something closes its connections before it ends, by which others fail and end sooner.
-// What it has printed may still be in its pipe.
-bool RoundWorkers::wait_for_raised(const StopCause& cause, const GoOn& go_on) {
-    if (cause.is_half_over || !is_by_worker(cause)) return false;
-    // One that was killed says nothing, nor has it lost a connection.
-    if (cause.failure->signal != 0 && cause.failure->signal != SIGABRT) return false;
-    on_raised_ended_ = go_on;
-    is_reading_ = true;
-    pump_.read_errors(alive_.guard([this] { begin_to_wait(); }));
-    return true;
-}
-
-void RoundWorkers::begin_to_wait() {
-    is_reading_ = false;
-    if (!on_raised_ended_) return;
-    note_raised();
-    const bool is_awaited = !ledger_.awaited_for(*cause_.failure).empty();
-    awaits_words_ =
-        !is_awaited && !ledger_.is_explained() && ledger_.has_lost_connection(cause_.failure->rank);
-    if (is_awaited || awaits_words_) return await_raised(awaits_words_ ? kVictimWait : kRaisedWait);
-    std::exchange(on_raised_ended_, nullptr)();
-}
-
-void RoundWorkers::await_raised(std::chrono::milliseconds most) {
-    raised_timer_.expires_after(most);
-    raised_timer_.async_wait(alive_.guard([this](boost::system::error_code cancelled) {
-        if (cancelled || !on_raised_ended_) return;
-        note_raised();
-        const bool goes_on =
-            std::exchange(awaits_words_, false) && !ledger_.awaited_for(*cause_.failure).empty();
-        goes_on ? await_raised(kRaisedWait - kVictimWait) : std::exchange(on_raised_ended_, nullptr)();
-    }));
-}
-
-// Goes on as soon as those that raised something have ended.
-void RoundWorkers::look_for_raised() {
-    if (!on_raised_ended_ || is_reading_ || !ledger_.awaited_for(*cause_.failure).empty()) return;
-    if (!awaits_words_ || ledger_.is_explained()) std::exchange(on_raised_ended_, nullptr)();
 }
 
 void RoundWorkers::hasten(std::chrono::milliseconds most) {
@@ -294,7 +235,7 @@ void RoundWorkers::grace_passed(const GraceNotice& notice) {
 void RoundWorkers::kill_now() {
     gate_.drop();
     tell_ending(settle());
-    is_signalled_ = true;
+    raised_.send();
     group_.kill_now();
 }
 
@@ -335,7 +276,7 @@ void RoundWorkers::tell_ending(const std::vector<int>& ranks) {
 }
 
 void RoundWorkers::ended(const WorkerEnd& end) {
-    if (on_raised_ended_) note_raised();
+    raised_.note_before_end();
     const RoundLedger::Entry entry = ledger_.ended(end, unix_time_now_ms());
     observer_.say(LogLevel::debug,
                   fmt::format("rank {}, pid {}: {} after {} ms{}", end.rank, end.pid, to_string(end.status),
@@ -348,7 +289,7 @@ void RoundWorkers::ended(const WorkerEnd& end) {
         if (entry.is_first) fail(*entry.failure);
         gather_evidence(*entry.failure);
     }
-    look_for_raised();
+    raised_.look_after_end();
 }
 
 void RoundWorkers::fail(const Failure& failure) {
@@ -393,7 +334,7 @@ void RoundWorkers::gather_evidence(Failure& failure) {
 
 void RoundWorkers::group_gone(const std::vector<UnkillableWorker>& unkillable) {
     gate_.drop();
-    raised_timer_.cancel();
+    raised_.cancel();
     slow_timer_.cancel();
     unkillable_ = unkillable;
     watch_.reset();

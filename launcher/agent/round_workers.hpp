@@ -17,13 +17,14 @@
 
 #include "launcher/agent/feature.hpp"
 #include "launcher/agent/launch_options.hpp"
-#include "launcher/agent/round_ledger.hpp"
-#include "launcher/agent/worker_group.hpp"
 #include "launcher/agent/worker_placement.hpp"
 #include "launcher/output/output_pump.hpp"
 #include "launcher/process/life_watch.hpp"
 #include "launcher/process/process_runner.hpp"
 #include "launcher/report/failure_cause.hpp"
+#include "launcher/round/raised_wait.hpp"
+#include "launcher/round/round_ledger.hpp"
+#include "launcher/round/worker_group.hpp"
 #include "launcher/stop/stop_gate.hpp"
 #include "rendezvous/base/alive.hpp"
 #include "rendezvous/control/control_message.hpp"
@@ -113,11 +114,6 @@ class RoundWorkers final : private GroupObserver {
     void grace_passed(const GraceNotice& notice) override;
     void stop_now(int signal);
     void say_slow_stop();
-    void note_raised();
-    bool wait_for_raised(const StopCause& cause, const GoOn& go_on);
-    void begin_to_wait();
-    void await_raised(std::chrono::milliseconds most);
-    void look_for_raised();
     void fail(const Failure& failure);
     void gather_evidence(Failure& failure);
     void step_done();
@@ -136,12 +132,8 @@ class RoundWorkers final : private GroupObserver {
     StopGate gate_;
     StopCause cause_;                      // of the last step of the stop; signal 0: there is none yet
     std::optional<Deadline> last_moment_;  // see hasten()
-    boost::asio::steady_timer raised_timer_;
+    RaisedWait raised_;
     boost::asio::steady_timer slow_timer_;
-    bool is_reading_ = false;           // what workers have printed last, before that wait
-    GoOn on_raised_ended_;              // while the signal waits for workers that raised something
-    bool awaits_words_ = false;         // it waits for a worker that is to say why another has failed
-    bool is_signalled_ = false;         // the workers, by the first signal of a stop
     std::unique_ptr<LifeWatch> watch_;  // while there are workers, where the system lets us
     bool has_traces_ = false;           // of a feature, while there are workers
     OomCounters oom_before_;

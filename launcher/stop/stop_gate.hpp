@@ -1,7 +1,8 @@
 // StopGate asks the features before a step of a stop, and holds the step for those that want it.
 //
-// RoundWorkers owns the gate and uses it on the agent's thread. Where no feature holds a step, the gate
-// starts no timer and posts nothing: the caller goes on in the same call.
+// RoundWorkers owns the gate and uses it on the agent's thread. Where nothing holds a step, the gate starts
+// no timer and posts nothing: the caller goes on in the same call. (Beside the features, RaisedWait holds the
+// first signal after a worker's failure.)
 #pragma once
 
 #include <boost/asio/any_io_executor.hpp>

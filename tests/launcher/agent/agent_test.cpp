@@ -12,7 +12,7 @@
 #include "launcher/process/local_runner.hpp"
 #include "rendezvous/system/quiet_thread.hpp"
 #include "tests/launcher/agent/holding_feature.hpp"
-#include "tests/launcher/agent/worker_group_fixture.hpp"
+#include "tests/launcher/round/worker_group_fixture.hpp"
 #include "tests/support/catch.hpp"
 
 namespace ddprun {

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "launcher/agent/round_workers.hpp"
-#include "tests/launcher/agent/worker_group_fixture.hpp"
+#include "tests/launcher/round/worker_group_fixture.hpp"
 
 namespace ddprun {
 

@@ -1,4 +1,4 @@
-#include "launcher/agent/round_ledger.hpp"
+#include "launcher/round/round_ledger.hpp"
 
 #include <csignal>
 

@@ -1,4 +1,4 @@
-#include "launcher/agent/worker_group.hpp"
+#include "launcher/round/worker_group.hpp"
 
 #include <fmt/core.h>
 

@@ -10,8 +10,8 @@
 #include <string>
 #include <vector>
 
-#include "launcher/agent/worker_group.hpp"
 #include "launcher/output/raised_ranks.hpp"
+#include "launcher/round/worker_group.hpp"
 #include "rendezvous/control/control_message.hpp"
 #include "rendezvous/coordinator/first_failure.hpp"
 

@@ -1,10 +1,10 @@
-#include "launcher/agent/worker_group.hpp"
+#include "launcher/round/worker_group.hpp"
 
 #include <sys/wait.h>
 
 #include <csignal>
 
-#include "tests/launcher/agent/worker_group_fixture.hpp"
+#include "tests/launcher/round/worker_group_fixture.hpp"
 #include "tests/support/catch.hpp"
 
 namespace ddprun {

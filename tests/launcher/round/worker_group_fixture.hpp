@@ -10,7 +10,7 @@
 #include <utility>
 #include <vector>
 
-#include "launcher/agent/worker_group.hpp"
+#include "launcher/round/worker_group.hpp"
 #include "tests/launcher/worker_fixture.hpp"
 
 namespace ddprun {

@@ -1,4 +1,4 @@
-#include "launcher/agent/worker_group.hpp"
+#include "launcher/round/worker_group.hpp"
 
 #include <sched.h>
 #include <sys/syscall.h>
@@ -8,7 +8,7 @@
 #include <csignal>
 
 #include "rendezvous/system/small_file.hpp"
-#include "tests/launcher/agent/worker_group_fixture.hpp"
+#include "tests/launcher/round/worker_group_fixture.hpp"
 #include "tests/support/catch.hpp"
 
 namespace ddprun {
