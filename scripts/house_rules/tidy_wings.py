@@ -39,6 +39,7 @@ WINGS = {
     "launcher/cluster": ("launcher",),
     "launcher/plan": ("launcher",),
     "launcher/process": ("launcher",),
+    "launcher/look": (),
     "launcher/guardian": ("launcher/process",),
     "launcher/output": ("launcher", "launcher/process"),
     "launcher/report": ("launcher",),
