@@ -1,5 +1,6 @@
 #include "tests/launcher/look/other_process.hpp"
 
+#include <fcntl.h>
 #include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -9,8 +10,6 @@
 #include <csignal>
 #include <stdexcept>
 #include <thread>
-#include <tuple>
-#include <utility>
 
 #include "launcher/look/kernel_view.hpp"
 #include "tests/support/hang_guard.hpp"
@@ -18,20 +17,23 @@
 namespace ddprun {
 namespace {
 
-// Returns the pid and the reading end of what the child prints.
-std::pair<pid_t, int> fork_with_output(const std::function<void()>& body) {
-    std::array<int, 2> ends{};
-    if (::pipe2(ends.data(), O_CLOEXEC) != 0) throw std::runtime_error("no pipe");
+// Forks a child that has this process's ends of two pipes as its input and output.
+OtherProcess::Ends fork_with_pipes(const std::function<void()>& body) {
+    std::array<int, 2> input{}, output{};
+    if (::pipe2(input.data(), O_CLOEXEC) != 0 || ::pipe2(output.data(), O_CLOEXEC) != 0)
+        throw std::runtime_error("no pipe");
     const pid_t pid = ::fork();
     if (pid < 0) throw std::runtime_error("no process");
     if (pid == 0) {
         ::prctl(PR_SET_PDEATHSIG, SIGKILL);
-        ::dup2(ends[1], STDOUT_FILENO);
+        ::dup2(input[0], STDIN_FILENO);
+        ::dup2(output[1], STDOUT_FILENO);
         body();
         ::_exit(0);
     }
-    ::close(ends[1]);
-    return {pid, ends[0]};
+    ::close(input[0]);
+    ::close(output[1]);
+    return {pid, OwnedDescriptor(input[1]), OwnedDescriptor(output[0])};
 }
 
 }  // namespace
@@ -44,40 +46,34 @@ OtherProcess::OtherProcess(const std::vector<std::string>& command)
           ::execvp(words.front(), words.data());
       }) {}
 
-OtherProcess::OtherProcess(const std::function<void()>& body) {
-    std::tie(pid_, output_) = fork_with_output(body);
-}
+OtherProcess::OtherProcess(const std::function<void()>& body) : ends_(fork_with_pipes(body)) {}
 
 OtherProcess::~OtherProcess() {
-    ::kill(pid_, SIGKILL);
-    ::waitpid(pid_, nullptr, 0);
-    ::close(output_);
+    ::kill(ends_.pid, SIGKILL);
+    ::waitpid(ends_.pid, nullptr, 0);
 }
 
 std::string OtherProcess::line() {
     std::string found;
-    for (char byte = 0; ::read(output_, &byte, 1) == 1 && byte != '\n';) found += byte;
+    for (char byte = 0; ::read(ends_.output.get(), &byte, 1) == 1 && byte != '\n';) found += byte;
     return found;
 }
 
 void OtherProcess::await_state(char state) const {
     const auto limit = std::chrono::steady_clock::now() + kHangGuard;
-    while (read_process_view(pid_).state != state) {
+    while (read_process_view(pid()).state != state) {
         if (std::chrono::steady_clock::now() > limit) throw std::runtime_error("another state");
         std::this_thread::yield();
     }
 }
 
 std::string in_other_process(const std::function<std::string()>& body) {
-    const auto [pid, output] = fork_with_output([&body] {
-        const std::string answer = body() + "\n";
+    OtherProcess child([&body] {
+        const std::string answer = body() + "!\n";
         if (::write(STDOUT_FILENO, answer.data(), answer.size()) < 0) ::_exit(1);
     });
-    std::string answer;
-    for (char byte = 0; ::read(output, &byte, 1) == 1;) answer += byte;
-    ::close(output);
-    ::waitpid(pid, nullptr, 0);
-    if (!answer.ends_with('\n')) return "ended";
+    std::string answer = child.line();
+    if (!answer.ends_with('!')) return "ended";
     answer.pop_back();
     return answer;
 }

@@ -7,6 +7,8 @@
 #include <string>
 #include <vector>
 
+#include "rendezvous/system/owned_descriptor.hpp"
+
 namespace ddprun {
 
 // Runs a program, or a function, until it is destroyed, then kills and reaps it. What a program prints is
@@ -19,7 +21,7 @@ class OtherProcess {
     OtherProcess& operator=(const OtherProcess&) = delete;
     ~OtherProcess();
 
-    pid_t pid() const { return pid_; }
+    pid_t pid() const { return ends_.pid; }
 
     // Returns the next line that it prints, without its newline; what is there at its end.
     std::string line();
@@ -27,12 +29,18 @@ class OtherProcess {
     // Waits until /proc/PID/stat shows this state.
     void await_state(char state) const;
 
+    struct Ends {
+        pid_t pid = -1;
+        OwnedDescriptor input;
+        OwnedDescriptor output;
+    };
+
   private:
-    pid_t pid_ = -1;
-    int output_ = -1;
+    Ends ends_;
 };
 
-// Returns what the function returns when a forked child calls it. "ended" if the child ends otherwise.
+// Returns what the function returns, of one line, when a forked child calls it. "ended" if the child ends
+// otherwise.
 std::string in_other_process(const std::function<std::string()>& body);
 
 }  // namespace ddprun
