@@ -138,10 +138,6 @@ std::optional<Elf64_Sym> find_in_tables(const MemoryReader& file, const Elf64_Sh
 
 }  // namespace
 
-std::optional<std::uintptr_t> load_bias(const MemoryReader& memory, std::uintptr_t base) {
-    return bias_of(segments_of(memory, base), base);
-}
-
 std::optional<std::uintptr_t> mapped_symbol(const MemoryReader& memory, std::uintptr_t base,
                                             std::string_view name) {
     const auto segments = segments_of(memory, base);
@@ -154,10 +150,12 @@ std::optional<std::uintptr_t> mapped_symbol(const MemoryReader& memory, std::uin
     return *bias + symbol->st_value;
 }
 
-std::optional<std::uintptr_t> file_symbol(const MemoryReader& file, std::string_view name,
+std::optional<std::uintptr_t> file_symbol(const MemoryReader& memory, std::uintptr_t base,
+                                          const MemoryReader& file, std::string_view name,
                                           std::string_view or_section) {
+    const auto bias = bias_of(segments_of(memory, base), base);
     const auto header = header_of(file, 0);
-    if (!header || header->e_shentsize != sizeof(Elf64_Shdr) || header->e_shnum > kMaxSections)
+    if (!bias || !header || header->e_shentsize != sizeof(Elf64_Shdr) || header->e_shnum > kMaxSections)
         return std::nullopt;
     std::vector<Elf64_Shdr> sections(header->e_shnum);
     if (!read_all(file, header->e_shoff, sections)) return std::nullopt;
@@ -165,14 +163,14 @@ std::optional<std::uintptr_t> file_symbol(const MemoryReader& file, std::string_
     for (const auto& section : sections) {
         const bool has_symbols = section.sh_type == SHT_DYNSYM || section.sh_type == SHT_SYMTAB;
         if (!has_symbols || section.sh_link >= sections.size() || ++tables > kMaxTables) continue;
-        if (const auto symbol = find_in_tables(file, section, sections[section.sh_link], name))
-            return symbol->st_value;
+        const auto symbol = find_in_tables(file, section, sections[section.sh_link], name);
+        if (symbol) return *bias + symbol->st_value;
     }
     if (header->e_shstrndx >= sections.size()) return std::nullopt;
     const auto names = sections[header->e_shstrndx].sh_offset;
     for (const auto& section : sections)
         if (section.sh_addr != 0 && is_name(file, names + section.sh_name, or_section))
-            return section.sh_addr;
+            return *bias + section.sh_addr;
     return std::nullopt;
 }
 

@@ -14,18 +14,15 @@
 namespace ddprun {
 inline namespace launch {
 
-// Returns how much higher the program or library is in memory than its tables say; nothing if no ELF header
-// is at `base`, where its first byte is mapped.
-std::optional<std::uintptr_t> load_bias(const MemoryReader& memory, std::uintptr_t base);
-
 // Returns the address of a symbol that the program or library mapped at `base` defines for others, by the
 // tables of the dynamic linker (DT_GNU_HASH).
 std::optional<std::uintptr_t> mapped_symbol(const MemoryReader& memory, std::uintptr_t base,
                                             std::string_view name);
 
-// Returns where the file says that the symbol is, to which load_bias() is to be added: by .dynsym or .symtab,
-// else the begin of the section `or_section`. `file` reads by offsets.
-std::optional<std::uintptr_t> file_symbol(const MemoryReader& file, std::string_view name,
+// Returns where that is which its file calls so, in .dynsym or .symtab, else the begin of the section
+// `or_section`. `file` reads by offsets.
+std::optional<std::uintptr_t> file_symbol(const MemoryReader& memory, std::uintptr_t base,
+                                          const MemoryReader& file, std::string_view name,
                                           std::string_view or_section);
 
 }  // namespace launch

@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <array>
 #include <cstring>
-#include <numeric>
 #include <string_view>
 #include <utility>
 
@@ -25,133 +24,38 @@ constexpr std::size_t kFreeThreadedWord = 2;
 
 std::uint32_t minor_of(std::uint32_t version) { return version >> 16 & 0xff; }
 
-PythonLayout layout_3_8() {
-    return {.interpreters = 32,
-            .next_interpreter = 0,
-            .threads = 8,
-            .is_lock_shared = true,
-            .lock_holder = 1160,
-            .lock_taken = 1168,
-            .next_thread = 8,
-            .thread_frame = 24,
-            .thread_pthread = 176,
-            .frame_previous = 24,
-            .frame_code = 32,
-            .frame_position = 104,
-            .code_file = 104,
-            .code_name = 112,
-            .code_lines = 120,
-            .code_first_line = 40,
-            .text_state = 32,
-            .ascii_text = 48,
-            .other_text = 72};
-}
+constexpr auto kNone = std::nullopt;
+// clang-format off
+// From 3.8 to 3.12, in the order of PythonLayout's members: of _PyRuntime and interpreters, thread
+// states, frames, code objects, texts.
+constexpr std::array<PythonLayout, 5> kTables = {{
+    {32, 0, 8, kNone, true, 1160, 1168, 8, 24, kNone, 176, kNone, 24, 32, 104, kNone,
+     104, 112, 120, 40, kNone, 1, LineTable::steps, 32, 48, 72},
+    {32, 0, 8, kNone, true, 360, 368,   8, 24, kNone, 176, kNone, 24, 32, 104, kNone,
+     104, 112, 120, 40, kNone, 1, LineTable::steps, 32, 48, 72},
+    {32, 0, 8, kNone, true, 360, 368,   8, 24, kNone, 176, kNone, 24, 32, 96, kNone,
+     104, 112, 120, 40, kNone, 2, LineTable::ranges, 32, 48, 72},
+    {40, 0, 16, kNone, true, 368, 376,  8, 56, 8, 152, 160, 48, 32, 56, 69,
+     112, 128, 136, 72, 184, 1, LineTable::locations, 32, 48, 72},
+    {40, 0, 72, kNone, false, 1048, 1056, 8, 56, 0, 136, 144, 8, 0, 56, 70,
+     112, 128, 136, 68, 192, 1, LineTable::locations, 32, 40, 56},
+}};
+// clang-format on
 
-PythonLayout layout_3_9() {
-    PythonLayout layout = layout_3_8();
-    layout.lock_holder = 360;
-    layout.lock_taken = 368;
-    return layout;
-}
+// OffsetGroup: a structure of CPython of which the table tells; its words begin with the structure's size.
+enum class OffsetGroup { runtime, interpreter, thread, frame, code, text, collector };
 
-PythonLayout layout_3_10() {
-    PythonLayout layout = layout_3_9();
-    layout.frame_position = 96;
-    layout.position_unit = 2;
-    layout.lines = LineTable::ranges;
-    return layout;
-}
-
-PythonLayout layout_3_11() {
-    return {.interpreters = 40,
-            .next_interpreter = 0,
-            .threads = 16,
-            .is_lock_shared = true,
-            .lock_holder = 368,
-            .lock_taken = 376,
-            .next_thread = 8,
-            .thread_frame = 56,
-            .frame_in_cframe = 8,
-            .thread_pthread = 152,
-            .thread_native_id = 160,
-            .frame_previous = 48,
-            .frame_code = 32,
-            .frame_position = 56,
-            .frame_owner = 69,
-            .code_file = 112,
-            .code_name = 128,
-            .code_lines = 136,
-            .code_first_line = 72,
-            .code_instructions = 184,
-            .lines = LineTable::locations,
-            .text_state = 32,
-            .ascii_text = 48,
-            .other_text = 72};
-}
-
-PythonLayout layout_3_12() {
-    return {.interpreters = 40,
-            .next_interpreter = 0,
-            .threads = 72,
-            .lock_holder = 1048,
-            .lock_taken = 1056,
-            .next_thread = 8,
-            .thread_frame = 56,
-            .frame_in_cframe = 0,
-            .thread_pthread = 136,
-            .thread_native_id = 144,
-            .frame_previous = 8,
-            .frame_code = 0,
-            .frame_position = 56,
-            .frame_owner = 70,
-            .code_file = 112,
-            .code_name = 128,
-            .code_lines = 136,
-            .code_first_line = 68,
-            .code_instructions = 192,
-            .lines = LineTable::locations,
-            .text_state = 32,
-            .ascii_text = 40,
-            .other_text = 56};
-}
-
-constexpr std::array kTables = {layout_3_8, layout_3_9, layout_3_10, layout_3_11, layout_3_12};
-
-// OffsetGroup: a structure of CPython of which the table tells, and its places in the words that do, by
-// version. Each group begins with the structure's size.
-enum class OffsetGroup {
-    head,
-    runtime,
-    interpreter,
-    thread,
-    exception,
-    frame,
-    code,
-    object,
-    type,
-    heap_type,
-    tuple,
-    list,
-    set,
-    dict,
-    floating,
-    integer,
-    bytes,
-    text,
-    collector,
-    count
-};
-constexpr auto kGroups = static_cast<std::size_t>(OffsetGroup::count);
-
+// OffsetForm: the number of each group's first word in a version's table, and places in groups that have
+// moved.
 struct OffsetForm {
-    std::array<std::size_t, kGroups> words;
-    std::size_t collector, lock_taken, lock_holder, pthread, native_id;  // places in their groups
+    std::array<std::size_t, 7> first_words;
+    std::size_t collector, lock_taken, lock_holder, pthread, native_id;
 };
 
 constexpr std::array<OffsetForm, 3> kForms = {{
-    {{3, 3, 13, 9, 0, 6, 10, 2, 4, 0, 3, 3, 0, 3, 2, 3, 3, 4, 2}, 4, 11, 12, 5, 6},   // 3.13
-    {{3, 3, 16, 9, 0, 8, 11, 2, 4, 0, 3, 3, 4, 3, 2, 3, 3, 4, 2}, 5, 12, 13, 5, 6},   // 3.14
-    {{3, 3, 16, 16, 1, 8, 11, 2, 6, 2, 3, 3, 4, 3, 2, 3, 3, 5, 5}, 5, 12, 13, 8, 9},  // 3.15
+    {{3, 6, 19, 28, 34, 67, 71}, 4, 11, 12, 5, 6},  // 3.13
+    {{3, 6, 22, 31, 39, 77, 81}, 5, 12, 13, 5, 6},  // 3.14
+    {{3, 6, 22, 39, 47, 89, 94}, 5, 12, 13, 8, 9},  // 3.15
 }};
 
 // OffsetTable reads the offsets by group and place.
@@ -175,8 +79,7 @@ class OffsetTable {
   private:
     // Returns 0 for a word that is not there.
     std::uint64_t word(OffsetGroup group, std::size_t place) const {
-        const auto* begin = form_.words.begin();
-        const std::size_t number = std::accumulate(begin, begin + static_cast<std::size_t>(group), place);
+        const std::size_t number = form_.first_words[static_cast<std::size_t>(group)] + place;
         return number < words_.size() ? words_[number] : 0;
     }
 
@@ -234,7 +137,7 @@ LayoutOrReason python_layout(std::uint32_t version, bool is_debug_build,
     if ((version >> 4 & 0xf) != kFinalRelease) return refused(version, "it is no final release");
     if (minor < kFirstMinorWithOffsets) {
         if (is_debug_build) return refused(version, "it is a build for debugging");
-        return {kTables[minor - kFirstMinor](), {}};
+        return {kTables[minor - kFirstMinor], {}};
     }
     if (version_in_offsets(offsets) != version) return refused(version, "its table of offsets is another's");
     if (offsets[kFreeThreadedWord] != 0)

@@ -1,6 +1,7 @@
 #include "launcher/look/python_objects.hpp"
 
 #include <algorithm>
+#include <array>
 #include <cstring>
 
 #include "launcher/look/object_bytes.hpp"
@@ -32,33 +33,19 @@ constexpr std::uint32_t kAsciiBit = 1 << 6;
 void append_utf8(std::string& text, std::uint32_t character) {
     constexpr std::uint32_t kReplacement = 0xfffd;
     if (character > 0x10ffff || (character >= 0xd800 && character < 0xe000)) character = kReplacement;
-    const auto piece = [&](unsigned shift, std::uint32_t mask, std::uint32_t mark) {
-        text += static_cast<char>((character >> shift & mask) | mark);
-    };
-    if (character < 0x80) return piece(0, 0x7f, 0);
-    if (character < 0x800) {
-        piece(6, 0x1f, 0xc0);
-    } else if (character < 0x10000) {
-        piece(12, 0x0f, 0xe0);
-    } else {
-        piece(18, 0x07, 0xf0);
-        piece(12, 0x3f, 0x80);
-    }
-    if (character >= 0x800) piece(6, 0x3f, 0x80);
-    piece(0, 0x3f, 0x80);
+    constexpr std::array kFirstBytes = {0, 0xc0, 0xe0, 0xf0};
+    std::size_t more = character < 0x80 ? 0 : character < 0x800 ? 1 : character < 0x10000 ? 2 : 3;
+    text += static_cast<char>(kFirstBytes[more] | character >> 6 * more);
+    while (more-- > 0) text += static_cast<char>(0x80 | (character >> 6 * more & 0x3f));
 }
 
-// Returns the characters, each of `width` bytes, as UTF-8 of at most `most` bytes.
-std::string to_utf8(std::string_view characters, std::size_t width, std::size_t most) {
+// Returns the characters, each of `width` bytes.
+std::string to_utf8(std::string_view characters, std::size_t width) {
     std::string text;
     for (; !characters.empty(); characters.remove_prefix(width)) {
         std::uint32_t character = 0;
         std::memcpy(&character, characters.data(), width);  // the lowest byte comes first
-        const std::size_t before = text.size();
         append_utf8(text, character);
-        if (text.size() <= most) continue;
-        text.resize(before);
-        break;
     }
     return text;
 }
@@ -140,10 +127,11 @@ std::optional<std::string> PythonObjects::text(Address address) const {
     const bool is_ascii = (state & kAsciiBit) != 0;
     if ((state & kCompactBit) == 0 || (width != 1 && (is_ascii || (width != 2 && width != 4))))
         return std::nullopt;
-    std::string characters(std::min<std::uint64_t>(count, kMaxName) * width, '\0');
+    const std::size_t most = is_ascii ? kMaxName : kMaxName / 4;  // a character has up to four bytes
+    std::string characters(std::min<std::uint64_t>(count, most) * width, '\0');
     const Address begin = address + (is_ascii ? layout_.ascii_text : layout_.other_text);
     if (!memory_.read(begin, std::as_writable_bytes(std::span(characters)))) return std::nullopt;
-    return is_ascii ? characters : to_utf8(characters, width, kMaxName);
+    return is_ascii ? characters : to_utf8(characters, width);
 }
 
 }  // namespace launch

@@ -46,14 +46,14 @@ OwnedDescriptor open_regular(const std::string& path) {
 
 std::optional<std::uintptr_t> symbol_by_file(const MemoryReader& memory, const Mapping& mapping,
                                              const std::string& root) {
-    const auto bias = load_bias(memory, mapping.begin);
-    if (!bias || root.empty()) return std::nullopt;
+    if (root.empty()) return std::nullopt;
     for (const auto& path : {mapping.path, root + mapping.path}) {
         OwnedDescriptor file = open_regular(path);
         if (!file) continue;
         const FileBytes bytes(std::move(file));
-        const auto value = file_symbol(BoundedReader(bytes), kRuntime, kRuntimeSection);
-        if (value) return *bias + *value;
+        if (const auto place =
+                file_symbol(memory, mapping.begin, BoundedReader(bytes), kRuntime, kRuntimeSection))
+            return place;
     }
     return std::nullopt;
 }

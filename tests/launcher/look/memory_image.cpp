@@ -3,7 +3,8 @@
 #include <fmt/core.h>
 
 #include <algorithm>
-#include <cstring>
+#include <iterator>
+#include <span>
 
 #include "rendezvous/text/split.hpp"
 #include "rendezvous/text/whole_number.hpp"
@@ -39,9 +40,8 @@ MemoryImage MemoryImage::parse(std::string_view bytes) {
         } else if (words[0] == "at" && words.size() == 3) {
             const auto address = hex_number(words[1]), size = hex_number(words[2]);
             if (!address || !size || *size > std::min(kMaxPiece, bytes.size())) break;
-            auto& piece = image.pieces[*address];
-            piece.resize(*size);
-            std::memcpy(piece.data(), bytes.data(), *size);
+            const auto piece = std::as_bytes(std::span(bytes.substr(0, *size)));
+            image.pieces[*address].assign(piece.begin(), piece.end());
             bytes.remove_prefix(*size);
             take_line(bytes);
         }
