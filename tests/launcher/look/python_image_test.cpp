@@ -3,6 +3,7 @@
 #include <filesystem>
 #include <fstream>
 #include <iterator>
+#include <map>
 #include <random>
 
 #include "launcher/look/bounded_reader.hpp"
@@ -39,6 +40,29 @@ bool is_as_recorded(const PythonStacks& stacks) {
            own_frames(stacks.threads[0]) == marked_frames({"wait", "數", "größe"}) &&
            own_frames(stacks.threads[1]) == marked_frames({"in_image", "main"});
 }
+
+// Gives another word where a pointer is read the second time, so often at most.
+class ChangingMemory final : public MemoryReader {
+  public:
+    ChangingMemory(const MemoryReader& memory, int changes) : memory_(memory), changes_(changes) {}
+
+    bool read(std::uintptr_t address, std::span<std::byte> into) const override {
+        std::uint64_t word = 0;
+        if (!memory_.read(address, into)) return false;
+        if (into.size() != sizeof word) return true;
+        std::memcpy(&word, into.data(), sizeof word);
+        constexpr int kPointerBits = 47;
+        if (word >> kPointerBits != 0 || ++times_[address] % 2 != 0 || changes_ == 0) return true;
+        --changes_;
+        into.front() ^= std::byte{8};
+        return true;
+    }
+
+  private:
+    const MemoryReader& memory_;
+    mutable int changes_;
+    mutable std::map<std::uintptr_t, int> times_;
+};
 
 // Answers each read with words of which most are addresses of what was read before: so chains of anything.
 class AnyMemory final : public MemoryReader {
@@ -91,6 +115,20 @@ TEST_CASE("Python: recorded memory of every version") {
         CHECK(std::vector{stacks->threads[1].id, stacks->threads[0].id} == image.threads);
         for (const auto& thread : stacks->threads)
             CHECK_FALSE((thread.is_torn || thread.is_cut || thread.has_lock));
+    }
+}
+
+TEST_CASE("Python: a stack that has changed is read once more, and then told to be torn") {
+    for (const auto& [version, image] : images()) {
+        INFO(version);
+        const auto once = stacks_in(image, ChangingMemory(image, 1));
+        REQUIRE(once.has_value());
+        CHECK(is_as_recorded(*once));
+        for (const auto& thread : once->threads) CHECK_FALSE(thread.is_torn);
+        const auto again = stacks_in(image, ChangingMemory(image, 1000));
+        REQUIRE(again.has_value());
+        REQUIRE(again->threads.size() == 2);
+        for (const auto& thread : again->threads) CHECK(thread.is_torn);
     }
 }
 
