@@ -100,6 +100,7 @@ TEST_CASE("symbols of a file, by its sections") {
     CHECK(symbol_in(SmallElf().image(), "_PyRuntime", ".PyRuntime") == 0x7005000);
     CHECK(symbol_in(SmallElf("stripped").image(), "_PyRuntime", ".PyRuntime") == 0x7006000);
     CHECK_FALSE(symbol_in(SmallElf("stripped").image(), "_PyRuntime", ".other").has_value());
+    CHECK_FALSE(symbol_in(SmallElf("stripped").image(), "_PyRuntime", ".PyRun").has_value());
     CHECK_FALSE(symbol_in(SmallElf("_PyRuntimes").image(), "_PyRuntime", ".other").has_value());
     SmallElf undefined;
     undefined.symbols[1].st_shndx = SHN_UNDEF;
