@@ -8,7 +8,7 @@
 #include <utility>
 
 #include "launcher/harmless_text.hpp"
-#include "launcher/process/job_cgroup.hpp"
+#include "launcher/look/mounts.hpp"
 #include "launcher/process/process_table.hpp"
 #include "rendezvous/base/alive.hpp"
 #include "rendezvous/system/small_file.hpp"
@@ -22,11 +22,6 @@ namespace {
 constexpr std::size_t kMaxMountFile = 4 * 1024 * 1024;
 constexpr std::size_t kMaxCallFile = 4096;
 constexpr int kLongestLimit = 365 * 24 * 3600;  // in seconds
-
-bool is_below(std::string_view path, std::string_view folder) {
-    if (!path.starts_with(folder)) return false;
-    return folder.ends_with('/') || path.size() == folder.size() || path[folder.size()] == '/';
-}
 
 std::uint64_t switches_in(std::string_view status) {
     std::uint64_t sum = 0;
@@ -60,25 +55,6 @@ std::optional<std::chrono::milliseconds> parse_stuck_limit(std::string_view text
     return seconds ? std::optional<std::chrono::milliseconds>(std::chrono::seconds(*seconds)) : std::nullopt;
 }
 
-// "36 35 98:0 / /data rw,noatime shared:1 - nfs4 server:/export rw": of several at one place the last is on
-// top.
-std::string mount_of(std::string_view mountinfo, std::string_view path) {
-    std::string best, text;
-    for (const std::string_view line : lines_of(mountinfo)) {
-        std::istringstream words{std::string(line)};
-        std::string word, place, type, source;
-        for (int i = 0; i < 5; ++i) words >> place;
-        while (words >> word && word != "-") {
-        }
-        words >> type >> source;
-        place = unescaped_place(place);
-        if (!words || place.size() < best.size() || !is_below(path, place)) continue;
-        best = place;
-        text = harmless_line(fmt::format("{} ({}, {})", place, type, unescaped_place(source)));
-    }
-    return text;
-}
-
 std::string awaited_mount(pid_t process, const std::string& proc) {
     const std::string folder = fmt::format("{}/{}", proc, process);
     // "0 0x3 0x7f… …": the number of the call, and its arguments; of those that wait for a file the first is
@@ -96,7 +72,7 @@ std::string awaited_mount(pid_t process, const std::string& proc) {
     std::error_code none;
     const auto path = std::filesystem::read_symlink(fmt::format("{}/fd/{}", folder, *descriptor), none);
     const auto mounts = read_small_file(folder + "/mountinfo", kMaxMountFile);
-    return none || !mounts.has_value() ? std::string() : mount_of(*mounts, path.native());
+    return none || !mounts.has_value() ? std::string() : harmless_line(mount_of(*mounts, path.native()));
 }
 
 namespace {

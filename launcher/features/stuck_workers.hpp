@@ -55,10 +55,8 @@ class StuckWorkers {
 // Reads the seconds of the variable; nothing for a text that is no number above 0.
 std::optional<std::chrono::milliseconds> parse_stuck_limit(std::string_view text);
 
-// Returns "/data (nfs4, server:/export)": the mount of /proc/<pid>/mountinfo that the path is on; empty if
-// there is none.
-std::string mount_of(std::string_view mountinfo, std::string_view path);
-// Returns the mount of the file that the process's system call is about; empty where that does not show.
+// Returns the mount of the file that the process's system call is about, as mount_of() has it; empty where
+// that does not show.
 std::string awaited_mount(pid_t process, const std::string& proc = "/proc");
 
 // Returns nullptr if the variable is 0, or no number of seconds, for which it logs a warning.

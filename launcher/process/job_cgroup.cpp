@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "launcher/harmless_text.hpp"
+#include "launcher/look/mounts.hpp"
 #include "rendezvous/system/machine.hpp"
 #include "rendezvous/system/resource_limits.hpp"
 #include "rendezvous/system/small_file.hpp"
@@ -53,18 +54,6 @@ std::optional<std::string> relative_to(const std::string& path, const std::strin
 }
 
 }  // namespace
-
-std::string unescaped_place(std::string_view text) {
-    std::string plain;
-    for (std::size_t i = 0; i < text.size(); ++i) {
-        const auto number = text[i] == '\\' && i + 3 < text.size()
-                                ? whole_number<int>(text.substr(i + 1, 3), 0, 255, 8)
-                                : std::nullopt;
-        plain += number ? static_cast<char>(*number) : text[i];
-        if (number) i += 3;
-    }
-    return plain;
-}
 
 std::optional<std::filesystem::path> cgroup_folder(std::string_view cgroup, std::string_view mountinfo) {
     const auto path = parse_cgroup_folders(cgroup).unified;

@@ -62,9 +62,6 @@ class JobCgroup {
 // Nothing if the process has none or no mount shows it. Pure.
 std::optional<std::filesystem::path> cgroup_folder(std::string_view cgroup, std::string_view mountinfo);
 
-// Returns a path of mountinfo without its escapes: a blank stands as \040 there. Pure.
-std::string unescaped_place(std::string_view text);
-
 // Finds the folder of this process's cgroup.
 std::optional<std::filesystem::path> own_cgroup_folder(const std::filesystem::path& proc = "/proc");
 

@@ -48,22 +48,6 @@ TEST_CASE("stuck workers: the limit is a whole number of seconds") {
         CHECK_FALSE(parse_stuck_limit(wrong));
 }
 
-TEST_CASE(
-    "stuck workers: a path's mount is the deepest one it is below, and of those at one place the last") {
-    const std::string mounts =
-        "22 1 8:1 / / rw,relatime shared:1 - ext4 /dev/sda1 rw\n"
-        "36 22 0:45 / /data rw shared:7 master:2 - nfs4 old:/x rw\n"
-        "37 36 0:46 / /data rw - nfs4 server:/export rw,addr=10.0.0.9\n"
-        "38 22 0:47 /sub /my\\040disk rw - fuse.sshfs me@host:/a\\040b rw\n"
-        "broken line\n";
-    CHECK(mount_of(mounts, "/data/set/0.bin") == "/data (nfs4, server:/export)");
-    CHECK(mount_of(mounts, "/data") == "/data (nfs4, server:/export)");
-    CHECK(mount_of(mounts, "/database") == "/ (ext4, /dev/sda1)");
-    CHECK(mount_of(mounts, "/my disk/f") == "/my disk (fuse.sshfs, me@host:/a b)");
-    CHECK(mount_of(mounts, "pipe:[77]").empty());
-    CHECK(mount_of("", "/data").empty());
-}
-
 TEST_CASE("stuck workers: the mount is that of the descriptor that the system call is about") {
     const TemporaryFolder proc;
     const auto process = std::filesystem::path(proc.path()) / "77";
