@@ -26,7 +26,8 @@ libtomlplusplus-dev:the file of --config (headers)
 libspdlog-dev:the launcher's log
 libfmt-dev:what spdlog formats with
 libssl-dev:TLS to etcd (headers; the library is opened where a job wants it)
-libsodium-dev:what the agents of a job with a secret say to each other, and what its ranks prove"
+libsodium-dev:what the agents of a job with a secret say to each other, and what its ranks prove
+libdw-dev:in which functions a rank waits, and with it libelf-dev and zlib1g-dev"
 test_packages="\
 catch2:the unit tests
 python3:the tests that are scripts
@@ -57,6 +58,7 @@ arm_packages="\
 g++-aarch64-linux-gnu:the compiler for aarch64
 libsodium-dev:arm64:the same library, for that
 libssl-dev:arm64:the same headers
+libdw-dev:arm64:the same library
 libc6:arm64:what its programs depend on
 libstdc++6:arm64:the same
 qemu-user:the programs that say their manual pages

@@ -4,9 +4,11 @@
 #include <signal.h>
 #include <unistd.h>
 
+#include <elfutils/version.h>
 #include <sodium/version.h>
 #include <spdlog/version.h>
 #include <toml++/impl/version.h>
+#include <zlib.h>
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
@@ -81,11 +83,12 @@ std::string what_is_inside() {
     constexpr int kPatch = 100, kMinor = 1000, kMajor = 100'000;
     return fmt::format(
         "with Boost {}.{}.{}, fmt {}.{}.{}, toml++ {}.{}.{}, libsodium {}, CLI11 {}, spdlog {}.{}.{}, "
+        "elfutils 0.{}, zlib {}, "
         "libstdc++ {}; OpenSSL is the system's, opened where etcd is asked by TLS; licences: --licenses",
         BOOST_VERSION / kMajor, BOOST_VERSION / kPatch % kMinor, BOOST_VERSION % kPatch, FMT_VERSION / 10'000,
         FMT_VERSION / 100 % 100, FMT_VERSION % 100, TOML_LIB_MAJOR, TOML_LIB_MINOR, TOML_LIB_PATCH,
         SODIUM_VERSION_STRING, CLI11_VERSION, SPDLOG_VER_MAJOR, SPDLOG_VER_MINOR, SPDLOG_VER_PATCH,
-        _GLIBCXX_RELEASE);
+        _ELFUTILS_VERSION, ZLIB_VERSION, _GLIBCXX_RELEASE);
 }
 
 }  // namespace

@@ -91,7 +91,7 @@ asm(R"(
     )" DDPRUN_GO_ON R"(
     .endm
     .pushsection .text
-    .irp name, dlerror, dlopen, dlsym, exp2, pthread_create, pthread_detach, pthread_join, pthread_getspecific, pthread_key_create, __pthread_key_create, pthread_key_delete, pthread_mutex_timedlock, pthread_mutex_trylock, pthread_once, pthread_setspecific, pthread_sigmask
+    .irp name, dlerror, dlopen, dlsym, exp2, pthread_create, pthread_detach, pthread_join, pthread_getspecific, pthread_key_create, __pthread_key_create, pthread_key_delete, pthread_mutex_timedlock, pthread_mutex_trylock, pthread_once, pthread_rwlock_destroy, pthread_rwlock_init, pthread_rwlock_rdlock, pthread_rwlock_tryrdlock, pthread_rwlock_unlock, pthread_rwlock_wrlock, pthread_setspecific, pthread_sigmask
     older \name, )" DDPRUN_FIRST R"(
     .endr
     .irp name, dlinfo, pthread_condattr_setclock

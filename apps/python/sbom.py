@@ -3,8 +3,8 @@
 import json
 import re
 
-LICENCES = {"Boost": "BSL-1.0", "CLI11": "BSD-3-Clause", "fmt": "MIT", "libsodium": "ISC", "spdlog": "MIT", "toml++": "MIT",
-            "libstdc++": "GPL-3.0-or-later WITH GCC-exception-3.1"}
+LICENCES = {"Boost": "BSL-1.0", "CLI11": "BSD-3-Clause", "fmt": "MIT", "elfutils": "LGPL-3.0-or-later OR GPL-2.0-or-later", "libsodium": "ISC", "spdlog": "MIT", "toml++": "MIT",
+            "zlib": "Zlib", "libstdc++": "GPL-3.0-or-later WITH GCC-exception-3.1"}
 IN_LIBRARY = ("Boost", "fmt", "libsodium", "libstdc++")  # of the collectives alone
 
 

@@ -24,14 +24,25 @@ else()
   # Its headers only: a job that talks TLS to etcd opens the system's OpenSSL (rendezvous/etcd/openssl.hpp).
   ddprun_require_header(openssl/ssl.h libssl-dev DDPRUN_OPENSSL_INCLUDE)
 endif()
-# The archive: the collectives library carries what it needs of it (single_object.cmake), so that who links that needs nothing
-# more, and one file installs a program.
+# ddprun_require_archive(FILE PACKAGE OUT): the archive itself, so that one file installs a program.
+function(ddprun_require_archive file package out)
+  find_library(${out} NAMES ${file})
+  mark_as_advanced(${out})
+  if(NOT ${out})
+    message(FATAL_ERROR "ddprun needs ${file}: install the Debian package ${package} "
+                        "(scripts/setup.sh installs everything)")
+  endif()
+endfunction()
+
+# The collectives library carries what it needs of it (single_object.cmake), so that who links that needs nothing more.
 ddprun_require_header(sodium.h libsodium-dev DDPRUN_SODIUM_INCLUDE)
-find_library(DDPRUN_LIBSODIUM NAMES libsodium.a)
-mark_as_advanced(DDPRUN_LIBSODIUM)
-if(NOT DDPRUN_LIBSODIUM)
-  message(FATAL_ERROR "ddprun needs libsodium.a: install the Debian package libsodium-dev "
-                      "(scripts/setup.sh installs everything)")
+ddprun_require_archive(libsodium.a libsodium-dev DDPRUN_LIBSODIUM)
+if(NOT DDPRUN_COLLECTIVES_ONLY)
+  # How native stacks are unwound (launcher/look/module_files.cpp).
+  ddprun_require_header(elfutils/libdwfl.h libdw-dev DDPRUN_ELFUTILS_INCLUDE)
+  ddprun_require_archive(libdw.a libdw-dev DDPRUN_LIBDW)
+  ddprun_require_archive(libelf.a libelf-dev DDPRUN_LIBELF)
+  ddprun_require_archive(libz.a zlib1g-dev DDPRUN_LIBZ)
 endif()
 ddprun_require_header(boost/json.hpp libboost1.81-dev DDPRUN_BOOST_JSON_INCLUDE)
 ddprun_require_header(fmt/format.h libfmt-dev DDPRUN_FMT_INCLUDE)

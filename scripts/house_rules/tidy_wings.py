@@ -41,6 +41,7 @@ WINGS = {
     "launcher/process": ("launcher", "launcher/look"),
     "launcher/look": (),
     "launcher/look/waits": ("launcher/look",),
+    "launcher/look/native": ("launcher/look",),
     "launcher/guardian": ("launcher/process",),
     "launcher/output": ("launcher", "launcher/process"),
     "launcher/report": ("launcher",),

@@ -299,7 +299,7 @@ class BadInput(EndToEndTest):
         code, out, _ = self.run_job("--version")
         self.assertEqual(code, 0)
         self.assertRegex(out, r"^ddprun \d+\.\d+\.\d+\nwith Boost \d+\.\d+\.\d+, fmt [\d.]+, toml\+\+ [\d.]+, libsodium \d+\.\d+\.\d+, CLI11 [\d.]+, "
-                              r"spdlog [\d.]+, libstdc\+\+ \d+; [^\n]*OpenSSL[^\n]*$")
+                              r"spdlog [\d.]+, elfutils [\d.]+, zlib [\d.]+, libstdc\+\+ \d+; [^\n]*OpenSSL[^\n]*$")
 
     def test_the_licences_of_all_that_is_inside_are_in_each_program(self):
         with open(os.path.join(os.path.dirname(__file__), "..", "..", "LICENSE"), encoding="utf-8") as own:
@@ -310,7 +310,7 @@ class BadInput(EndToEndTest):
                 done = subprocess.run([alone, "--licenses"], capture_output=True, text=True, timeout=support.HANG_GUARD, cwd=folder)
             self.assertEqual((done.returncode, done.stderr), (0, ""))
             self.assertTrue(done.stdout.startswith(own), name)
-            for library in ("Boost Software License", "CLI11: BSD", "fmt, spdlog, toml++", "libsodium: ISC", "libstdc++"):
+            for library in ("Boost Software License", "CLI11: BSD", "fmt, spdlog, toml++", "libsodium: ISC", "zlib: zlib", "elfutils: GNU Lesser", "libstdc++"):
                 self.assertIn(library, done.stdout)
 
     def test_torchruns_variables_and_their_order(self):
