@@ -41,6 +41,8 @@ void reap_ended(const std::function<bool(pid_t)>& has_owner) {
         siginfo_t info = {};
         const int failed = ::waitid(P_ALL, 0, &info, WEXITED | WNOHANG | WNOWAIT | __WALL);
         if (failed != 0 || info.si_pid == 0) return;
+        // Not ended, but stopped by copy_running_thread(), which tells once more when it has seen that.
+        if (info.si_code == CLD_TRAPPED) return;
         if (has_owner && has_owner(info.si_pid)) return;
         ::waitpid(info.si_pid, nullptr, WNOHANG | __WALL);
     }

@@ -1,5 +1,10 @@
 #include "launcher/process/sweeper.hpp"
 
+#include <sys/ptrace.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cerrno>
 #include <csignal>
 
 #include "tests/launcher/worker_fixture.hpp"
@@ -85,6 +90,29 @@ TEST_CASE("a real process is found by the environment it was started with") {
     run.runner().signal_worker(run.pid(), SIGKILL, SignalScope::group);
     run.wait();
     CHECK(find_survivors(spec.environment["DDPRUN_RUN_ID"]).empty());
+}
+
+TEST_CASE(
+    "a child that was stopped to be looked at is not reaped, and its stop is left to the one that looks") {
+    const pid_t child = ::fork();
+    if (child == 0) {
+        for (;;) ::pause();
+    }
+    REQUIRE(::ptrace(PTRACE_SEIZE, child, nullptr, nullptr) == 0);
+    REQUIRE(::ptrace(PTRACE_INTERRUPT, child, nullptr, nullptr) == 0);
+    while (read_process_stat(child)->state != 't') std::this_thread::yield();
+    boost::asio::io_context context{1};
+    Sweeper sweeper(context.get_executor(), {});
+    sweeper.reap();
+    siginfo_t stop{};
+    CHECK(::waitid(P_PID, static_cast<id_t>(child), &stop, WSTOPPED | WNOHANG | __WALL) == 0);
+    CHECK(stop.si_pid == child);
+    ::kill(child, SIGKILL);
+    siginfo_t end{};
+    CHECK(::waitid(P_PID, static_cast<id_t>(child), &end, WEXITED | WNOWAIT) == 0);
+    sweeper.reap();
+    CHECK(::waitpid(child, nullptr, 0) == -1);
+    CHECK(errno == ECHILD);
 }
 
 }  // namespace ddprun
