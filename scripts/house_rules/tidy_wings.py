@@ -49,6 +49,7 @@ WINGS = {
     "launcher/round": ("launcher/process", "launcher/output", "launcher/report", "launcher/stop"),
     "launcher/doctor": ("launcher", "launcher/cluster", "launcher/plan", "launcher/process"),
     "launcher/join": ("launcher", "launcher/cluster", "launcher/output"),
+    "launcher/verdict": ("launcher", "launcher/look", "launcher/look/waits"),
     "launcher/agent": ("launcher", "launcher/cluster", "launcher/plan", "launcher/process", "launcher/guardian",
                        "launcher/output", "launcher/report", "launcher/stop", "launcher/round", "launcher/join"),
     "launcher/jobs": ("launcher", "launcher/process"),

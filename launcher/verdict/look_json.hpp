@@ -1,0 +1,58 @@
+// LookRules: what was seen of ranks, as JSON. All texts in it are harmless lines. Pure.
+#pragma once
+
+#include <cstddef>
+#include <string>
+
+#include "launcher/harmless_text.hpp"
+#include "launcher/verdict/observation.hpp"
+#include "rendezvous/codec/json_codec.hpp"
+#include "rendezvous/job/number_limits.hpp"
+
+namespace ddprun {
+inline namespace launch {
+
+BOOST_DESCRIBE_STRUCT(Frame, (), (function, file, line, native))
+constexpr NumberRange range_of(Of<&Frame::line>) { return {0, 1'000'000'000}; }
+
+BOOST_DESCRIBE_ENUM(WaitKind, running, sleep, lock, socket, pipe, output, file_lock, file, child, poll,
+                    stopped, traced, device, collective, store, ended, starting)
+BOOST_DESCRIBE_STRUCT(SocketEnd, (), (address, unread, unsent, sent, received))
+BOOST_DESCRIBE_STRUCT(Wait, (),
+                      (kind, is_timed, system_call, object, path, mount, process, thread, is_listening, own,
+                       other))
+inline constexpr NumberRange kProcessRange{0, 1 << 22};  // as the kernel numbers them
+constexpr NumberRange range_of(Of<&Wait::process>) { return kProcessRange; }
+constexpr NumberRange range_of(Of<&Wait::thread>) { return kProcessRange; }
+
+constexpr std::size_t limit_of(Of<&CollectiveCall::awaited>) { return kMaxAwaited; }
+constexpr NumberRange range_of(Of<&CollectiveCall::awaited>) { return kRankRange; }
+constexpr NumberRange range_of(Of<&CollectiveCall::for_ms>) { return {0, kNoOwnRange.most}; }
+
+BOOST_DESCRIBE_STRUCT(ThreadObservation, (), (id, name, wait, frames))
+constexpr std::size_t limit_of(Of<&ThreadObservation::frames>) { return kMaxFrames; }
+constexpr NumberRange range_of(Of<&ThreadObservation::id>) { return kProcessRange; }
+
+BOOST_DESCRIBE_STRUCT(Observation, (),
+                      (rank, node, host, pid, wait, frames, source, is_collecting, threads, call, peers, own,
+                       exit_code, why_unreadable))
+constexpr std::size_t limit_of(Of<&Observation::frames>) { return kMaxFrames; }
+constexpr std::size_t limit_of(Of<&Observation::threads>) { return kMaxTold; }
+constexpr std::size_t limit_of(Of<&Observation::peers>) { return kMaxPeers; }
+constexpr NumberRange range_of(Of<&Observation::rank>) { return kRankRange; }
+constexpr NumberRange range_of(Of<&Observation::node>) { return kNodeRange; }
+constexpr NumberRange range_of(Of<&Observation::pid>) { return kProcessRange; }
+constexpr NumberRange range_of(Of<&Observation::peers>) { return kRankRange; }
+constexpr NumberRange range_of(Of<&Observation::exit_code>) { return {0, 255}; }
+
+struct LookRules : JsonRules {
+    static constexpr std::size_t kMaxText = 512;
+    static constexpr std::size_t kMaxDepth = 8;
+
+    static std::string text(const std::string& text, std::size_t limit) {
+        return cut_text(harmless_line(text, limit), limit);
+    }
+};
+
+}  // namespace launch
+}  // namespace ddprun
