@@ -30,6 +30,9 @@
 #include "launcher/process/signal_scope.hpp"
 #include "launcher/report/failure_cause.hpp"
 #include "launcher/secret_text.hpp"
+#include "launcher/verdict/judge.hpp"
+#include "launcher/verdict/observation_text.hpp"
+#include "launcher/verdict/stack_groups.hpp"
 #include "launcher/view/routes.hpp"
 #include "rendezvous/base/check.hpp"
 #include "rendezvous/control/control_wire.hpp"
@@ -381,14 +384,24 @@ void mask_texts(Text text) {
     must(masked_words(words) == words, "masked words are others the second time");
 }
 
+void read_observations(Text text) {
+    const auto look = parse_observations(text);
+    if (!look) return;
+    must(parse_observations(to_json(*look)).has_value(), "observations that are none after their text");
+    const HangVerdict verdict = judge(*look, {});
+    must(is_harmless(verdict.sentence), "a sentence that cannot be shown");
+    for (const std::string_view line : lines_of(stacks_text({.threads = true}, *look, verdict)))
+        must(is_harmless(line), "a stack that cannot be shown");
+}
+
 using Reader = void (*)(Text);
-constexpr Reader kReaders[] = {read_endpoints,    read_networks,       read_host_list,      read_durations,
-                               read_sizes,        read_code_ranges,    read_rank_sets,      read_shell_words,
-                               read_prefixes,     read_output_options, read_signals,        read_secrets,
-                               read_error_files,  read_signatures,     show_lines,          split_lines,
-                               read_environments, read_processes,      read_kernel_files,   read_etcd_answers,
-                               read_records,      read_view_texts,     read_guardian_words, read_clusters,
-                               read_start_texts,  read_timers,         read_path_templates, mask_texts};
+constexpr Reader kReaders[] = {
+    read_endpoints,   read_networks,       read_host_list,      read_durations,    read_sizes,
+    read_code_ranges, read_rank_sets,      read_shell_words,    read_prefixes,     read_output_options,
+    read_signals,     read_secrets,        read_error_files,    read_signatures,   show_lines,
+    split_lines,      read_environments,   read_processes,      read_kernel_files, read_etcd_answers,
+    read_records,     read_view_texts,     read_guardian_words, read_clusters,     read_start_texts,
+    read_timers,      read_path_templates, mask_texts,          read_observations};
 
 }  // namespace
 }  // namespace ddprun
