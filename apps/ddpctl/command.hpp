@@ -29,6 +29,7 @@ std::unique_ptr<Command> make_status_command();
 std::unique_ptr<Command> make_logs_command();
 std::unique_ptr<Command> make_attach_command();
 std::unique_ptr<Command> make_events_command();
+std::unique_ptr<Command> make_stacks_command();
 std::unique_ptr<Command> make_kill_command();
 
 // Makes the word that names the job, for commands of one.

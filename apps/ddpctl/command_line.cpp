@@ -15,8 +15,8 @@ namespace {
 
 // In the order of --help.
 constexpr std::unique_ptr<Command> (*kCommands[])() = {
-    make_list_command,   make_status_command, make_logs_command,
-    make_events_command, make_attach_command, make_kill_command,
+    make_list_command,   make_status_command, make_logs_command, make_events_command,
+    make_stacks_command, make_attach_command, make_kill_command,
 };
 
 // Habit: what other programs call a command, and what it is here.

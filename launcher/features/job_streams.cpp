@@ -14,14 +14,6 @@
 
 namespace ddprun {
 inline namespace launch {
-namespace {
-
-constexpr const char* kNoKey =
-    "without a secret of the job the other nodes tell their status only; ddprun --make-secret makes one for "
-    "DDPRUN_SECRET_FILE";
-
-}  // namespace
-
 JobStreams::JobStreams(AgentControls& agent, NodeQuestions& questions)
     : agent_(agent),
       questions_(questions),
@@ -40,7 +32,7 @@ std::string JobStreams::refusal_of(const StreamTerms& terms) const {
     if (!terms.rank || has_rank(*terms.rank)) return {};
     const int ranks = agent_.status().world_size;
     if (*terms.rank >= ranks) return fmt::format("the job has {} ranks", ranks);
-    return has_key() ? "" : kNoKey;
+    return has_key() ? "" : kNoSecret;
 }
 
 std::vector<int> JobStreams::nodes_of(const StreamTerms& terms) const {
@@ -68,7 +60,8 @@ std::shared_ptr<ViewStream> JobStreams::open(const StreamTerms& terms) {
         stream->end({.refusal = std::move(refusal)});
         return stream;
     }
-    if (!terms.rank && !has_key() && agent_.status().group_world_size > 1) stream->tell({.trouble = kNoKey});
+    if (!terms.rank && !has_key() && agent_.status().group_world_size > 1)
+        stream->tell({.trouble = kNoSecret});
     stream->read(nodes_of(terms));
     std::erase_if(streams_, [](const auto& old) { return old.expired(); });
     streams_.push_back(stream);

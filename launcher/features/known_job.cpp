@@ -32,6 +32,7 @@
 #include "launcher/view/job_view.hpp"
 #include "launcher/view/node_questions.hpp"
 #include "launcher/wall_clock.hpp"
+#include "launcher/watch/job_looks.hpp"
 #include "rendezvous/base/error.hpp"
 #include "rendezvous/control/control_message.hpp"
 #include "rendezvous/job/exit_status.hpp"
@@ -117,6 +118,7 @@ class KnownJob final : public Feature {
     }
     void learnt(const AgentNews& news) override {
         if (streams_) streams_->learn(news);
+        if (looks_) looks_->learn(news);
     }
     bool answer(const Question& question, const SayAnswer& say) override;
     void workers_run(const RoundReady& place) override;
@@ -126,6 +128,7 @@ class KnownJob final : public Feature {
         pause_.reset();
         if (streams_) streams_->end(exit_code_);
         streams_.reset();
+        looks_.reset();
         questions_.reset();
         callers_.clear();
     }
@@ -133,6 +136,7 @@ class KnownJob final : public Feature {
   private:
     bool is_detached() const { return room_.has_value(); }
     bool starts_detached() const { return detached_ && !detached_->folder.empty(); }
+    std::string shown_id() const { return is_known_ ? folder_.filename().string() : ""; }
     void record_start();
     [[noreturn]] void fail_record(const boost::system::error_code& error) const;
     void write_record() const;
@@ -157,6 +161,7 @@ class KnownJob final : public Feature {
     std::optional<boost::asio::steady_timer> pause_;            // until a job in the foreground is known
     std::optional<NodeQuestions> questions_;                    // while there is an agent
     std::optional<JobStreams> streams_;                         // likewise
+    std::optional<JobLooks> looks_;                             // likewise
     std::optional<int> exit_code_;                              // the job's
     std::vector<std::function<void(const JobView&)>> callers_;  // for whom nobody is asked yet
     bool is_gathering_ = false;
@@ -171,6 +176,7 @@ void KnownJob::began(AgentControls& agent) {
     agent_ = &agent;
     questions_.emplace(agent.executor(), [&agent](const ControlMessage& message) { agent.send(message); });
     streams_.emplace(agent, *questions_);
+    looks_.emplace(agent, *questions_);
     if (!starts_detached()) return;
     folder_ = std::exchange(detached_->folder, {});
     room_ = std::move(detached_->room);
@@ -214,6 +220,8 @@ void KnownJob::serve() {
                {.status = [agent = agent_] { return agent->status(); },
                 .job = [this, agent = agent_](auto done) { view(*agent, std::move(done)); },
                 .stream = [this](const StreamTerms& terms) { return streams_->open(terms); },
+                .stacks = [this](const StacksTerms& terms,
+                                 auto done) { looks_->take(terms, shown_id(), std::move(done)); },
                 .effect_of = [agent = agent_](int signal) { return effect_of(signal, agent->options()); },
                 .deliver = [agent = agent_](int signal) { agent->tell(SignalSent{signal}); }});
 }
@@ -228,7 +236,7 @@ void KnownJob::view(const AgentControls& agent, std::function<void(const JobView
 void KnownJob::gather(const AgentControls& agent) {
     const auto shown = [this, &agent, callers = std::exchange(callers_, {})](
                            const std::vector<NodeAnswer>& others, const std::string& why_none) {
-        const JobNames names{.id = is_known_ ? folder_.filename().string() : "",
+        const JobNames names{.id = shown_id(),
                              .name = record_.entry_name,
                              .run_id = agent.options().run_id,
                              .started_unix_ms = record_.start_unix_ms};
@@ -244,7 +252,8 @@ void KnownJob::gather(const AgentControls& agent) {
 
 bool KnownJob::answer(const Question& question, const SayAnswer& say) {
     if (agent_ == nullptr) return false;
-    if (question.kind != kStatusQuestion) return streams_->answer(question, say);
+    if (question.kind != kStatusQuestion)
+        return streams_->answer(question, say) || looks_->answer(question, say);
     say({.text = to_json(agent_->status())});
     return true;
 }

@@ -120,6 +120,7 @@ class OpenAnswer {
 
     int socket() const { return socket_.get(); }
     const std::string& text() const { return parser_.get().body(); }
+    unsigned status() const { return parser_.get().result_int(); }
 
     // Takes what comes next; returns whether that was all. Throws Error.
     bool take() {
@@ -134,13 +135,17 @@ class OpenAnswer {
     std::string come_;
 };
 
-// Returns the text of the answer.
-std::string ask(const std::filesystem::path& folder, http::verb verb, const std::string& target,
+struct WholeAnswer {
+    unsigned status = 0;
+    std::string text;
+};
+
+WholeAnswer ask(const std::filesystem::path& folder, http::verb verb, const std::string& target,
                 std::chrono::milliseconds timeout) {
     OpenAnswer answer(request(call_job(folder, timeout), verb, target));
     while (!answer.take()) {
     }
-    return answer.text();
+    return {answer.status(), answer.text()};
 }
 
 template <class T>
@@ -169,7 +174,7 @@ OwnedDescriptor call_job(const std::filesystem::path& folder, std::chrono::milli
 }
 
 JobView ask_status(const std::filesystem::path& folder, std::chrono::milliseconds timeout) {
-    return understood(parse_job_view(ask(folder, http::verb::get, std::string(kStatusTarget), timeout)));
+    return understood(parse_job_view(ask(folder, http::verb::get, std::string(kStatusTarget), timeout).text));
 }
 
 std::vector<std::optional<JobView>> ask_statuses(const std::vector<std::filesystem::path>& folders,
@@ -245,8 +250,17 @@ std::optional<StreamLine> StreamReader::next(int interrupt) {
     }
 }
 
+StacksAnswer ask_stacks(const std::filesystem::path& folder, const StacksTerms& terms,
+                        std::chrono::milliseconds timeout) {
+    WholeAnswer answer = ask(folder, http::verb::get, stacks_target(terms), timeout);
+    if (answer.status == kHttpOk) return {{}, std::move(answer.text)};
+    if (answer.status != kHttpConflict) fail(Errc::refused, "the job's launcher does not tell stacks");
+    return {understood(refusal_in(answer.text)), {}};
+}
+
 SignalEffect send_signal(const std::filesystem::path& folder, int signal, std::chrono::milliseconds timeout) {
-    return understood(parse_signal_effect(ask(folder, http::verb::post, signal_target(signal), timeout)));
+    return understood(
+        parse_signal_effect(ask(folder, http::verb::post, signal_target(signal), timeout).text));
 }
 
 }  // namespace launch

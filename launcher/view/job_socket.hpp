@@ -36,6 +36,9 @@ inline constexpr std::chrono::seconds kAnswerTimeout{20};
 // Asks the launcher, as send_signal() does. Throws Error if no launcher listens (any more), if no answer
 // comes in time, or if what comes is none.
 JobView ask_status(const std::filesystem::path& folder, std::chrono::milliseconds timeout = kAnswerTimeout);
+// Asks, and throws, as ask_status() does.
+StacksAnswer ask_stacks(const std::filesystem::path& folder, const StacksTerms& terms,
+                        std::chrono::milliseconds timeout = kAnswerTimeout);
 SignalEffect send_signal(const std::filesystem::path& folder, int signal,
                          std::chrono::milliseconds timeout = kAnswerTimeout);
 

@@ -21,6 +21,11 @@
 namespace ddprun {
 inline namespace launch {
 
+// kNoSecret: why a job's other nodes are not asked for more than their status.
+inline constexpr const char* kNoSecret =
+    "without a secret of the job the other nodes tell their status only; ddprun --make-secret makes one for "
+    "DDPRUN_SECRET_FILE";
+
 class NodeQuestions {
   public:
     using Send = std::function<void(const ControlMessage&)>;

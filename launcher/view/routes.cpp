@@ -18,6 +18,7 @@ namespace json = boost::json;
 constexpr std::string_view kSignalPath = "/signal";
 constexpr std::string_view kOutputPath = "/output";
 constexpr std::string_view kEventsPath = "/events";
+constexpr std::string_view kStacksPath = "/stacks";
 constexpr std::size_t kMaxLauncherName = 64;
 constexpr std::string_view kNameQuery = "name=";
 
@@ -66,12 +67,15 @@ void answer_status(std::string_view, const ViewSource& source, const ViewReply& 
     source.job([reply](const JobView& view) { reply({.text = to_json(view) + "\n"}); });
 }
 
+ViewAnswer bad_query(std::string_view query) {
+    return {.status = kHttpBadRequest,
+            .text = error_line("no such query: '" + harmless_line(std::string(query)) + "'")};
+}
+
 void answer_stream(std::string_view kind, std::string_view query, const ViewSource& source,
                    const ViewReply& reply) {
     const auto terms = parse_terms(kind, query);
-    if (!terms)
-        return reply({.status = kHttpBadRequest,
-                      .text = error_line("no such query: '" + harmless_line(std::string(query)) + "'")});
+    if (!terms) return reply(bad_query(query));
     reply({.stream = source.stream(*terms)});
 }
 
@@ -81,6 +85,16 @@ void answer_output(std::string_view query, const ViewSource& source, const ViewR
 
 void answer_events(std::string_view query, const ViewSource& source, const ViewReply& reply) {
     answer_stream(kEventsQuestion, query, source, reply);
+}
+
+void answer_stacks(std::string_view query, const ViewSource& source, const ViewReply& reply) {
+    const auto terms = parse_stacks_terms(query);
+    if (!terms) return reply(bad_query(query));
+    source.stacks(*terms, [reply](StacksAnswer answer) {
+        if (!answer.refusal.empty())
+            return reply({.status = kHttpConflict, .text = error_line(answer.refusal)});
+        reply({.text = std::move(answer.text)});
+    });
 }
 
 void answer_health(std::string_view, const ViewSource& source, const ViewReply& reply) {
@@ -110,6 +124,7 @@ constexpr Route kRoutes[] = {
     {Verb::get, kStatusTarget, Caller::own_user, answer_status},
     {Verb::get, kOutputPath, Caller::own_user, answer_output},
     {Verb::get, kEventsPath, Caller::own_user, answer_events},
+    {Verb::get, kStacksPath, Caller::own_user, answer_stacks},
     {Verb::post, kSignalPath, Caller::own_user, answer_signal},
     {Verb::get, "", Caller::anybody, answer_health},
 };
@@ -141,6 +156,27 @@ std::string stream_target(const StreamTerms& terms) {
                        terms.follows ? 1 : 0, rank);
 }
 
+std::string stacks_target(const StacksTerms& terms) {
+    return fmt::format("{}?{}", kStacksPath, to_text(terms));
+}
+
+std::string to_text(const StacksTerms& terms) {
+    const std::string rank = terms.rank ? fmt::format("&rank={}", *terms.rank) : "";
+    return fmt::format("threads={:d}&native={:d}&text={:d}{}", terms.threads, terms.native, terms.as_text,
+                       rank);
+}
+
+std::optional<StacksTerms> parse_stacks_terms(std::string_view text) {
+    StacksTerms terms;
+    const bool is_good = take_parts(text, [&terms](std::string_view name, std::string_view value) {
+        if (name == "rank") return take_rank(value, terms.rank);
+        if (name == "threads") return take_flag(value, terms.threads);
+        if (name == "native") return take_flag(value, terms.native);
+        return name == "text" && take_flag(value, terms.as_text);
+    });
+    return is_good ? std::optional(terms) : std::nullopt;
+}
+
 std::string to_text(const KeptQuestion& question) {
     const std::string rank = question.rank ? fmt::format("&rank={}", *question.rank) : "";
     return fmt::format("from={}&wait={}&of={}{}", question.from, question.waits ? 1 : 0, question.launcher,
@@ -166,6 +202,15 @@ std::optional<SignalEffect> parse_signal_effect(std::string_view text) {
 std::optional<StreamLine> parse_stream_line(std::string_view text) {
     return view_from_json<StreamLine>(text);
 }
+std::optional<std::string> refusal_in(std::string_view text) {
+    boost::system::error_code error;
+    const json::value told = json::parse(text, error);
+    const auto* object = error ? nullptr : told.if_object();
+    const auto* why = object == nullptr ? nullptr : object->if_contains("error");
+    if (why == nullptr || !why->is_string()) return std::nullopt;
+    return harmless_line(std::string(why->get_string()));
+}
+
 std::string to_json(const StreamLine& line) { return json::serialize(json_of<ViewRules>(line)); }
 std::optional<KeptPiece> parse_kept_piece(std::string_view text) { return view_from_json<KeptPiece>(text); }
 std::string to_json(const KeptPiece& piece) { return json::serialize(json_of<ViewRules>(piece)); }

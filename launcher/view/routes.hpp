@@ -6,6 +6,9 @@
 //                                                   printed, without rank all of them; &follow=1: up to
 //                                                   the job's end
 //   GET  /events               the job's own user   the same of the lines of --events; &follow=1
+//   GET  /stacks?rank=R        the job's own user   what each rank does, as JSON (schema 1), without rank all
+//                                                   of them; &threads=1: of all threads; &native=1; &text=1:
+//                                                   as text for people
 //   POST /signal?name=SIGTERM  the job's own user   SignalEffect, as JSON; with 409 if it is refused
 //   GET  any path              the health port      health_text()
 //
@@ -90,12 +93,29 @@ class ViewStream {
     virtual void close() = 0;
 };
 
+// StacksTerms: which ranks are to be looked at, and how closely.
+struct StacksTerms {
+    std::optional<int> rank;  // none: all
+    bool threads = false;     // all threads of each
+    bool native = false;      // native frames beside Python's
+    bool as_text = false;     // in place of JSON
+    bool operator==(const StacksTerms&) const = default;
+};
+
+// StacksAnswer: what was seen, or why there was no look.
+struct StacksAnswer {
+    std::string refusal;  // empty: there is a text
+    std::string text;
+};
+
 // ViewSource: what answers are made of; called on the thread of the server's executor.
 struct ViewSource {
     std::function<AgentStatus()> status;  // of this node
     // Gathers what all nodes say, and calls `done` once, at once or later; never where the agent ends before.
     std::function<void(std::function<void(const JobView&)> done)> job = {};
     std::function<std::shared_ptr<ViewStream>(const StreamTerms&)> stream = {};
+    // Looks at the ranks, and calls `done` once, at once or later; never where the agent ends before.
+    std::function<void(const StacksTerms& terms, std::function<void(StacksAnswer)> done)> stacks = {};
     std::function<SignalEffect(int)> effect_of = {};
     // deliver is called when the answer is on its way, if the signal was not refused.
     std::function<void(int)> deliver = {};
@@ -125,6 +145,7 @@ void answer_to(const ViewRequest& request, const ViewSource& source, const ViewR
 inline constexpr std::string_view kStatusTarget = "/status";
 std::string signal_target(int signal);
 std::string stream_target(const StreamTerms& terms);
+std::string stacks_target(const StacksTerms& terms);
 
 // kMaxAnswer: the longest answer; a longer one is no answer. A JobView has some 400 bytes for each worker of
 // the job.
@@ -133,11 +154,15 @@ inline constexpr std::size_t kMaxAnswer = 64 << 20;
 // Returns nothing for a text that is no such answer.
 std::optional<SignalEffect> parse_signal_effect(std::string_view text);
 std::optional<StreamLine> parse_stream_line(std::string_view text);
+// Returns why the launcher refuses a question, of the text of its answer.
+std::optional<std::string> refusal_in(std::string_view text);
 std::string to_json(const StreamLine& line);
 
 // --- for the launchers of other nodes
 
 // Writes a question as the text of a Question, and a piece as that of an Answer.
+std::string to_text(const StacksTerms& terms);
+std::optional<StacksTerms> parse_stacks_terms(std::string_view text);
 std::string to_text(const KeptQuestion& question);
 std::optional<KeptQuestion> parse_kept_question(std::string_view text);
 std::string to_json(const KeptPiece& piece);

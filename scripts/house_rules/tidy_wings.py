@@ -54,8 +54,10 @@ WINGS = {
                        "launcher/output", "launcher/report", "launcher/stop", "launcher/round", "launcher/join"),
     "launcher/jobs": ("launcher", "launcher/process"),
     "launcher/view": ("launcher", "launcher/output"),
-    "launcher/features": ("launcher", "launcher/look", "launcher/process", "launcher/output", "launcher/doctor", "launcher/agent", "launcher/jobs",
-                          "launcher/view"),
+    "launcher/watch": ("launcher/look", "launcher/look/native", "launcher/look/waits", "launcher/process",
+                       "launcher/verdict", "launcher/agent", "launcher/view", "launcher"),
+    "launcher/features": ("launcher", "launcher/look", "launcher/process", "launcher/output", "launcher/doctor", "launcher/agent",
+                          "launcher/jobs", "launcher/view", "launcher/watch"),
     "launcher/start": ("launcher", "launcher/cluster", "launcher/plan", "launcher/process", "launcher/output"),
 
     "collectives/values": (),

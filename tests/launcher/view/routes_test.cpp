@@ -36,6 +36,11 @@ class Named final : public ViewStream {
 const ViewSource kSource{.status = some_status,
                          .job = [](const auto& done) { done(some_view()); },
                          .stream = [](const StreamTerms& terms) { return std::make_shared<Named>(terms); },
+                         .stacks =
+                             [](const StacksTerms& terms, const auto& done) {
+                                 if (terms.rank == 7) return done({"the job has 2 ranks", {}});
+                                 done({{}, to_text(terms) + "\n"});
+                             },
                          .effect_of =
                              [](int signal) {
                                  return signal == SIGUSR1 ? SignalEffect{.refusal = "no\n\"such\" thing"}
@@ -93,6 +98,11 @@ TEST_CASE("view: each caller has routes of its own") {
         {own_user, get, "/events?follow=1", 200, "", 0},
         {own_user, get, "/events?rank=1", 400, "", 0},
         {own_user, post, "/events", 405, "GET, HEAD", 0},
+        {own_user, get, "/stacks?rank=1&threads=1&native=1&text=1", 200, "", 0},
+        {own_user, get, "/stacks?rank=7", 409, "", 0},
+        {own_user, get, "/stacks?rank=x", 400, "", 0},
+        {own_user, get, "/stacks?threads=2", 400, "", 0},
+        {own_user, post, "/stacks", 405, "GET, HEAD", 0},
         {own_user, get, "/", 404, "", 0},
         {own_user, get, "", 404, "", 0},
         {own_user, get, "/statuses", 404, "", 0},
@@ -136,6 +146,13 @@ TEST_CASE("view: what is asked of a job's own launcher comes back as it was answ
         REQUIRE(answer.stream);
         CHECK((answer.text.empty() && dynamic_cast<const Named&>(*answer.stream).of == terms));
     }
+    for (const StacksTerms& terms :
+         {StacksTerms{}, StacksTerms{0, true, false, true}, StacksTerms{.rank = 6, .native = true}}) {
+        const ViewAnswer answer = asked(Verb::get, stacks_target(terms));
+        CHECK(parse_stacks_terms(answer.text.substr(0, answer.text.size() - 1)) == terms);
+    }
+    CHECK(refusal_in(asked(Verb::get, stacks_target({.rank = 7})).text) == "the job has 2 ranks");
+    for (const char* text : {"", "{", "[1]", "{}", "{\"error\":1}"}) CHECK_FALSE(refusal_in(text));
     const StreamLine line{.node = 1,
                           .host = "gpu01",
                           .trouble = "no",

@@ -1,0 +1,156 @@
+"""ddpctl stacks: what each rank does, and which others wait for it, from any node of the job; without a tool of the user's, and
+without stopping a worker."""
+
+import json
+import os
+import signal
+import sys
+
+sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+
+import support
+from job_folders import JobsTest
+from support import worker
+
+SECRET = f"a-secret-of-stacks-{os.getpid():010}"
+
+# All ranks but one wait for a byte of rank 0, as a hub; the one that is late sleeps in a function of its own.
+PROGRAM = '''
+import os, socket, sys, time
+
+rank, size = int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"])
+port = int(os.environ["HUB_PORT"])
+
+
+def next_batch():
+    print("ready", flush=True)
+    time.sleep(1000)  # no event: it is to be seen asleep
+
+
+def all_meet(connection):
+    print("ready", flush=True)
+    connection.recv(1)
+
+
+if rank == 0:
+    hub = socket.create_server(("127.0.0.1", port))
+    peers = [hub.accept()[0] for _ in range(size - 1)]
+    next_batch()
+else:
+    while True:
+        try:
+            connection = socket.create_connection(("127.0.0.1", port))
+            break
+        except OSError:
+            time.sleep(0.01)  # there is no event for a listener of another process
+    all_meet(connection)
+'''
+
+
+class Stacks(JobsTest):
+    def setUp(self):
+        super().setUp()
+        self.program = os.path.join(self.runtime, "train.py")
+        with open(self.program, "w", encoding="ascii") as file:
+            file.write(PROGRAM)
+        self.environment["HUB_PORT"] = str(support.free_port())
+
+    def running(self, *arguments, ready, **options):
+        launcher = self.launch(*arguments, **options)
+        launcher.wait_for_line("ready", ready)
+        return launcher, self.await_jobs(lambda: [name for name in self.folders() if not name.startswith(".")])[0]
+
+    def stacks(self, *arguments):
+        code, out, err = self.run_ctl("stacks", *arguments)
+        self.assertEqual((code, err), (0, ""))
+        return out
+
+    def wait_for_places(self, job, places):
+        """Until all ranks are where they are going to: a rank prints before it waits."""
+        def found():
+            groups = json.loads(self.stacks("--json", job))["groups"]
+            return sorted((tuple(group["ranks"]), (group["where"] or {}).get("function")) for group in groups) == sorted(places)
+        self.assertTrue(self.await_jobs(found), self.stacks(job))
+
+    def test_a_rank_that_is_late_is_told_with_its_line_and_those_that_wait(self):
+        for words in ([sys.executable, self.program], ["bash", "-c", f"{sys.executable} {self.program}; true"]):
+            self.environment["HUB_PORT"] = str(support.free_port())
+            launcher, job = self.running("--nproc-per-node", 4, *words, ready=4)
+            self.wait_for_places(job, [((0,), "next_batch"), ((1, 2, 3), "all_meet")])
+            told = json.loads(self.stacks("--json", job))
+            self.assertEqual((told["schema"], told["id"], told["ranks_asked"], told["ranks_answered"]), (1, job, 4, 4))
+            late, others = told["groups"]
+            # no event: see above
+            line = PROGRAM.splitlines().index("    time.sleep(1000)  # no event: it is to be seen asleep") + 1
+            self.assertEqual((late["kind"], late["where"]["line"], late["source"]), ("sleep", line, "python"))
+            self.assertEqual(os.path.basename(late["where"]["file"]), "train.py")
+            self.assertEqual((others["kind"], others["ranks"]), ("socket", [1, 2, 3]))
+            self.assertEqual(told["failed"], [])
+            text = self.stacks(job)
+            self.assertRegex(" ".join(text.split()), rf"^{job} HANGS: rank 0 \(\S+\) sleeps in next_batch \(train\.py:{line}\); ranks 1-3 ")
+            self.assertIn("rank 0", self.stacks("--rank", 0, job))
+            self.assertNotIn("next_batch", self.stacks("--rank", 1, job))
+            self.assertEqual(self.run_ctl("kill", job)[0], 0)
+            launcher.wait()
+
+    def test_the_other_nodes_are_asked_from_any_node(self):
+        port = support.free_port()
+        launchers = [self.launch("--nnodes", 2, "--node-rank", node, "--master-addr", "127.0.0.1", "--master-port", port,
+                                 "--nproc-per-node", 2, sys.executable, self.program, env={"DDPRUN_SECRET": SECRET}) for node in range(2)]
+        for launcher in launchers:
+            launcher.wait_for_line("ready", 2)
+        jobs = self.await_jobs(lambda: len(names := [name for name in self.folders() if not name.startswith(".")]) == 2 and names)
+        for job in jobs:
+            self.wait_for_places(job, [((0,), "next_batch"), ((1, 2, 3), "all_meet")])
+            told = json.loads(self.stacks("--json", "--rank", "3", job))
+            self.assertEqual(([group["ranks"] for group in told["groups"]], told["ranks_asked"]), ([[3]], 1))
+        self.assertEqual(self.run_ctl("kill", jobs[0])[0], 0)
+        for launcher in launchers:
+            launcher.wait()
+
+    def test_without_a_secret_the_other_nodes_are_named_as_unread(self):
+        port = support.free_port()
+        launchers = [self.launch("--nnodes", 2, "--node-rank", node, "--master-addr", "127.0.0.1", "--master-port", port,
+                                 "--nproc-per-node", 2, sys.executable, self.program) for node in range(2)]
+        for launcher in launchers:
+            launcher.wait_for_line("ready", 2)
+        jobs = self.await_jobs(lambda: len(names := [name for name in self.folders() if not name.startswith(".")]) == 2 and names)
+        told = json.loads(self.stacks("--json", jobs[0]))
+        self.assertEqual((told["ranks_asked"], told["ranks_answered"], len(told["failed"])), (4, 2, 2))
+        self.assertRegex(told["failed"][0]["why"], "without a secret of the job")
+        self.assertEqual(self.run_ctl("kill", jobs[0])[0], 0)
+        for launcher in launchers:
+            launcher.wait()
+
+    def test_a_stopped_rank_and_one_that_has_ended(self):
+        # Rank 0 is to be seen asleep: no event ends that.
+        script = f'if [ "$RANK" = 1 ]; then exit 0; fi; echo ready; exec {sys.executable} -c "import time; time.sleep(1000)"'
+        launcher, job = self.running("--nproc-per-node", 2, "sh", "-c", script, ready=1)
+        self.await_jobs(lambda: [rank for rank in self.status(job)["ranks"] if rank["exit_code"] == 0])
+        pid = [rank["pid"] for rank in self.status(job)["ranks"] if rank["rank"] == 0][0]
+        os.kill(pid, signal.SIGSTOP)
+        kinds = lambda: {rank: group["kind"] for group in json.loads(self.stacks("--json", job))["groups"] for rank in group["ranks"]}
+        self.assertTrue(self.await_jobs(lambda: kinds() == {0: "stopped", 1: "ended"}), kinds())
+        os.kill(pid, signal.SIGCONT)
+        self.assertEqual(self.run_ctl("kill", job)[0], 0)
+        launcher.wait()
+
+    def test_bad_input_is_one_line(self):
+        self.assertEqual(self.run_ctl("stacks", "nothing")[0], 2)
+        launcher, job = self.running("--nproc-per-node", 2, *worker("ready-then-wait"), ready=2)
+        self.assertEqual(self.run_ctl("stacks", "--rank", 2, job)[::2], (2, "ddpctl: --rank 2: the job has 2 ranks"))
+        self.assertEqual(self.run_ctl("stacks", "--rank", "x", job)[0], 2)
+        self.assertEqual(self.run_ctl("kill", job)[0], 0)
+        launcher.wait()
+        self.assertEqual(self.run_ctl("stacks", job)[0], 2)
+
+    def test_an_ended_job_is_named(self):
+        job = self.start("true")
+        self.await_jobs(lambda: self.status(job)["state"] == "ended")
+        code, out, err = self.run_ctl("stacks", job)
+        self.assertEqual((code, out), (2, ""))
+        self.assertRegex(err, rf"^ddpctl: {job} has ended; 'ddpctl status {job}' says how$")
+
+
+if __name__ == "__main__":
+    support.main()
