@@ -70,9 +70,18 @@ std::string kernel_text(const RankState& state) {
     return is_thing(state.kind) && !object.empty() ? fmt::format("{}, {}", words, object) : words;
 }
 
+// kAnotherRank: as long as it is not said which one. In a ring of ranks each waits for one of its own.
+constexpr std::string_view kAnotherRank = "another rank";
+
+// True for a rank that waits for certain others, which the kernel tells, and no call.
+bool is_awaiting(const RankState& state) {
+    return state.role == Role::meets && state.kind != WaitKind::collective && !state.awaited.empty();
+}
+
 struct Phrase {
     std::string doing;
     std::vector<int> ranks;
+    std::vector<int> awaited = {};  // by all of them; empty: nothing is awaited, or not the same
     std::vector<std::string> hosts;
     std::int64_t for_ms = 0;  // the longest
 };
@@ -84,7 +93,10 @@ std::vector<Phrase> phrases_of(const std::vector<RankState>& states, const std::
         const std::string doing = doing_text(state);
         auto phrase = std::find_if(phrases.begin(), phrases.end(),
                                    [&](const Phrase& one) { return one.doing == doing; });
-        if (phrase == phrases.end()) phrase = phrases.insert(phrases.end(), Phrase{.doing = doing});
+        if (phrase == phrases.end())
+            phrase =
+                phrases.insert(phrases.end(), Phrase{.doing = doing, .ranks = {}, .awaited = state.awaited});
+        if (phrase->awaited != state.awaited) phrase->awaited.clear();
         phrase->ranks.push_back(state.rank());
         phrase->hosts.push_back(harmless_line(state.seen->host, kMaxName));
         const bool is_called = state.role == Role::meets && state.seen->call && state.seen->call->for_ms;
@@ -114,8 +126,11 @@ std::string subject(const std::vector<int>& ranks, const std::vector<std::string
 
 std::string text_of(const Phrase& phrase) {
     const std::string time = phrase.for_ms >= 1000 ? ", for " + seconds(phrase.for_ms) : std::string();
-    return fmt::format("{} {}{}", subject(phrase.ranks, phrase.hosts),
-                       phrase.ranks.size() == 1 ? phrase.doing : for_several(phrase.doing), time);
+    std::string doing = phrase.ranks.size() == 1 ? phrase.doing : for_several(phrase.doing);
+    const std::size_t another = doing.find(kAnotherRank);
+    if (another != std::string::npos && !phrase.awaited.empty())
+        doing.replace(another, kAnotherRank.size(), ranks_text(phrase.awaited));
+    return fmt::format("{} {}{}", subject(phrase.ranks, phrase.hosts), doing, time);
 }
 
 // The first groups of ranks, and how many ranks are in others.
@@ -219,6 +234,7 @@ std::string doing_text(const RankState& state) {
     }
     const bool is_named = !state.operation.empty();
     if (state.role == Role::meets && is_named) return "waits" + meeting_place(state) + call_text(state);
+    if (is_awaiting(state)) return fmt::format("waits for {}{}", kAnotherRank, own_place(state));
     if (state.kind == WaitKind::collective)
         return "waits for other ranks" + own_place(state) + call_text(state);
     return kernel_text(state);

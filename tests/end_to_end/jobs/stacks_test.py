@@ -87,9 +87,12 @@ class Stacks(JobsTest):
             self.assertEqual((others["kind"], others["ranks"]), ("socket", [1, 2, 3]))
             self.assertEqual(told["failed"], [])
             text = self.stacks(job)
-            self.assertRegex(" ".join(text.split()), rf"^{job} HANGS: rank 0 \(\S+\) sleeps in next_batch \(train\.py:{line}\); ranks 1-3 ")
-            self.assertIn("rank 0", self.stacks("--rank", 0, job))
+            self.assertRegex(" ".join(text.split()), rf"^{job} HANGS: rank 0 \(\S+\) sleeps in next_batch \(train\.py:{line}\); ranks 1-3 wait for rank 0 in all_meet ")
+            self.assertRegex(self.stacks("--rank", 0, job), r"1 rank +0  next_batch train\.py")
             self.assertNotIn("next_batch", self.stacks("--rank", 1, job))
+            self.assertRegex(self.stacks("--native", "--rank", 1, job), r"rank +1  (__)?recv\S* < .*< all_meet train\.py")
+            detail = json.loads(self.stacks("--json", "--threads", "--rank", 1, job))["ranks_detail"]
+            self.assertEqual([rank["rank"] for rank in detail], [1])
             self.assertEqual(self.run_ctl("kill", job)[0], 0)
             launcher.wait()
 
@@ -143,6 +146,15 @@ class Stacks(JobsTest):
         self.assertEqual(self.run_ctl("kill", job)[0], 0)
         launcher.wait()
         self.assertEqual(self.run_ctl("stacks", job)[0], 2)
+
+    def test_a_program_without_python_is_read_by_its_native_functions(self):
+        launcher, job = self.running("--nproc-per-node", 2, *worker("ready-then-wait"), ready=2)
+        groups = lambda: json.loads(self.stacks("--json", job))["groups"]
+        self.assertTrue(self.await_jobs(lambda: [group["ranks"] for group in groups()] == [[0, 1]]), groups())
+        group = groups()[0]
+        self.assertEqual((group["source"], group["frames"][-1]["function"]), ("native", "_start"), group)
+        self.assertEqual(self.run_ctl("kill", job)[0], 0)
+        launcher.wait()
 
     def test_an_ended_job_is_named(self):
         job = self.start("true")

@@ -8,13 +8,18 @@
 // tests/launcher/look/python_images
 #include <cstdint>
 #include <cstring>
+#include <span>
 #include <string_view>
+#include <vector>
 
 #include "launcher/look/elf_file.hpp"
 #include "launcher/look/kernel_view.hpp"
 #include "launcher/look/mappings.hpp"
+#include "launcher/look/mounts.hpp"
 #include "launcher/look/pthread_ids.hpp"
 #include "launcher/look/python_runtime.hpp"
+#include "launcher/look/waits/descriptor_texts.hpp"
+#include "launcher/look/waits/socket_table.hpp"
 #include "tests/launcher/look/memory_image.hpp"
 #include "tests/launcher/look/stacks_checks.hpp"
 
@@ -50,6 +55,22 @@ void read_texts(std::string_view text) {
           "no number below 0 by itself");
     const auto mapping = parse_mapping(text);
     check(!mapping || mapping->begin < mapping->end, "a mapping of some bytes");
+    mount_of(text, "/data/shards/0113.tar");
+    mount_of_number(text, 30);
+    const DescriptorInfo info = parse_descriptor_info(text);
+    check(info.watched.size() <= kMaxWatched, "no more watched than is believed");
+    holder_of_file_lock(text, 4711, info.inode);
+}
+
+void read_sockets(std::string_view datagram) {
+    std::vector<SocketEntry> sockets;
+    parse_sockets(std::as_bytes(std::span(datagram)), sockets);
+    const SocketTable table(sockets);
+    for (const SocketEntry& socket : sockets) {
+        check(table.find(socket.inode) != nullptr, "each socket is found by its inode");
+        table.other_end_of(socket);
+        SocketTable::end_of(socket);
+    }
 }
 
 void read_stream(std::string_view bytes) {
@@ -76,6 +97,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
         ddprun::read_image(bytes);
     } else {
         ddprun::read_texts(bytes);
+        ddprun::read_sockets(bytes);
         ddprun::read_stream(bytes);
     }
     return 0;
