@@ -49,6 +49,8 @@ long rendezvous_test
 short launcher_test BIN/launcher_test $(without "limit timer*" "how 100*" "two sockets*" "*NUMA*" "the caches*" "unbound*" \
     "only the CPUs*" "exclusive*" "CPUs, memory*")
 long launcher_test
+both look_test
+both watch_test
 short contraction BIN/train_digits_unit_test [mlp]
 both shared_memory bash END/peer_launchers_test.sh ddprun BIN
 both tcp env DDPRUN_TRANSPORT=tcp bash END/peer_launchers_test.sh ddprun BIN
@@ -102,7 +104,7 @@ fi
 packages=(busybox-static bash coreutils libc6 libgcc-s1 libstdc++6 libtinfo6 libacl1 libattr1 libselinux1 libpcre2-8-0 libgmp10
     libssl3 python3.11-minimal libpython3.11-minimal libpython3.11-stdlib libexpat1 zlib1g libbz2-1.0 liblzma5 libffi8 libuuid1
     libcrypt1)
-modules=('*/inet_diag.ko' '*/tcp_diag.ko')
+modules=('*/inet_diag.ko' '*/tcp_diag.ko' '*/unix_diag.ko')
 system="$PWD/build-arm64/system"
 fetch() {
     # The package of that name is empty; it names the newest kernel.

@@ -118,7 +118,8 @@ std::vector<StackGroup> stack_groups(const std::vector<Observation>& observation
 boost::json::value verdict_json(const HangVerdict& verdict, const StacksTaking& taking) {
     if (verdict.kind == VerdictKind::none) return nullptr;
     auto object = json_of<StackRules>(verdict).as_object();
-    object["since_unix_ms"] = object["age_s"] = nullptr;
+    object["since_unix_ms"] = nullptr;
+    object["age_s"] = nullptr;
     if (taking.quiet_since_unix_ms) {
         object["since_unix_ms"] = *taking.quiet_since_unix_ms;
         object["age_s"] = static_cast<double>(taking.taken_unix_ms - *taking.quiet_since_unix_ms) / 1000;

@@ -23,6 +23,7 @@ if [ $$ -eq 1 ]; then
     ip link set lo up
     insmod /modules/inet_diag.ko
     insmod /modules/tcp_diag.ko
+    insmod /modules/unix_diag.ko
     ln -sf /proc/self/fd /dev/fd
     ln -sf fd/1 /dev/stdout
     ln -sf fd/2 /dev/stderr
