@@ -3,6 +3,8 @@
 
 #include <string>
 
+#include "rendezvous/codec/description.hpp"
+
 namespace ddprun {
 inline namespace launch {
 
@@ -14,6 +16,7 @@ struct Frame {
 
     bool operator==(const Frame&) const = default;
 };
+BOOST_DESCRIBE_STRUCT(Frame, (), (function, file, line, native))
 
 // kMaxFrames: of one stack; the innermost ones are kept.
 inline constexpr std::size_t kMaxFrames = 100;

@@ -144,7 +144,7 @@ LayoutOrReason python_layout(std::uint32_t version, bool is_debug_build,
         return refused(version, "it is a build without the interpreter's lock");
     auto layout = layout_of_offsets(kForms[minor - kFirstMinorWithOffsets], offsets);
     if (!layout) return refused(version, "its table of offsets makes no sense");
-    return {std::move(layout), {}};
+    return {layout, {}};
 }
 
 std::optional<std::uint32_t> version_in_offsets(std::span<const std::uint64_t> offsets) {

@@ -12,15 +12,8 @@
 namespace ddprun {
 inline namespace launch {
 
-BOOST_DESCRIBE_STRUCT(Frame, (), (function, file, line, native))
 constexpr NumberRange range_of(Of<&Frame::line>) { return {0, 1'000'000'000}; }
 
-BOOST_DESCRIBE_ENUM(WaitKind, running, sleep, lock, socket, pipe, output, file_lock, file, child, poll,
-                    stopped, traced, device, collective, store, ended, starting)
-BOOST_DESCRIBE_STRUCT(SocketEnd, (), (address, unread, unsent, sent, received))
-BOOST_DESCRIBE_STRUCT(Wait, (),
-                      (kind, is_timed, system_call, object, path, mount, process, thread, is_listening, own,
-                       other))
 inline constexpr NumberRange kProcessRange{0, 1 << 22};  // as the kernel numbers them
 constexpr NumberRange range_of(Of<&Wait::process>) { return kProcessRange; }
 constexpr NumberRange range_of(Of<&Wait::thread>) { return kProcessRange; }
@@ -29,13 +22,9 @@ constexpr std::size_t limit_of(Of<&CollectiveCall::awaited>) { return kMaxAwaite
 constexpr NumberRange range_of(Of<&CollectiveCall::awaited>) { return kRankRange; }
 constexpr NumberRange range_of(Of<&CollectiveCall::for_ms>) { return {0, kNoOwnRange.most}; }
 
-BOOST_DESCRIBE_STRUCT(ThreadObservation, (), (id, name, wait, frames))
 constexpr std::size_t limit_of(Of<&ThreadObservation::frames>) { return kMaxFrames; }
 constexpr NumberRange range_of(Of<&ThreadObservation::id>) { return kProcessRange; }
 
-BOOST_DESCRIBE_STRUCT(Observation, (),
-                      (rank, node, host, pid, wait, frames, source, is_collecting, threads, call, peers, own,
-                       exit_code, why_unreadable))
 constexpr std::size_t limit_of(Of<&Observation::frames>) { return kMaxFrames; }
 constexpr std::size_t limit_of(Of<&Observation::threads>) { return kMaxTold; }
 constexpr std::size_t limit_of(Of<&Observation::peers>) { return kMaxPeers; }

@@ -49,6 +49,7 @@ struct ThreadObservation {
 
     bool operator==(const ThreadObservation&) const = default;
 };
+BOOST_DESCRIBE_STRUCT(ThreadObservation, (), (id, name, wait, frames))
 
 // OwnProgress: what a rank gets on with that no other rank has to do with.
 struct OwnProgress {
@@ -78,6 +79,9 @@ struct Observation {
 
     bool operator==(const Observation&) const = default;
 };
+BOOST_DESCRIBE_STRUCT(Observation, (),
+                      (rank, node, host, pid, wait, frames, source, is_collecting, threads, call, peers, own,
+                       exit_code, why_unreadable))
 
 inline constexpr std::size_t kMaxObservations = 1024;
 inline constexpr std::size_t kMaxAwaited = 8;

@@ -156,7 +156,7 @@ std::string ring_text(const std::vector<RankState>& states, const std::vector<in
     std::vector<std::string> links;
     for (const int rank : ranks) {
         if (links.size() == kMaxLinks) {
-            links.push_back("...");
+            links.emplace_back("...");
             break;
         }
         const RankState& state = state_of(states, rank);
@@ -207,7 +207,7 @@ std::string kernel_evidence(const RankState& state) {
         parts.push_back("in the system call " + harmless_line(seen.wait->system_call, kMaxName));
     if (seen.wait && !seen.wait->mount.empty())
         parts.push_back("on " + harmless_line(seen.wait->mount, kMaxName));
-    if (seen.is_collecting) parts.push_back("collects garbage");
+    if (seen.is_collecting) parts.emplace_back("collects garbage");
     return parts.empty() ? std::string() : fmt::format("rank {}: {}", state.rank(), joined(parts, ", "));
 }
 
@@ -246,7 +246,7 @@ std::string sentence_of(const std::vector<RankState>& states, const HangVerdict&
     const bool is_ring = found.kind == VerdictKind::deadlock;
     auto parts = is_ring ? std::vector{ring_text(states, found.suspects)} : texts_of(states, found.suspects);
     for (const std::string& text : texts_of(states, found.waiting)) parts.push_back(text);
-    if (found.suspects.empty() && found.kind == VerdictKind::hang) parts.push_back("no rank is missing");
+    if (found.suspects.empty() && found.kind == VerdictKind::hang) parts.emplace_back("no rank is missing");
     return joined(parts, "; ");
 }
 

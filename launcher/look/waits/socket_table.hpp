@@ -12,6 +12,7 @@
 #include <map>
 #include <span>
 #include <string>
+#include <tuple>
 #include <utility>
 #include <vector>
 
@@ -26,7 +27,10 @@ struct InternetAddress {
     std::array<std::uint8_t, 16> bytes{};
     std::uint16_t port = 0;
 
-    auto operator<=>(const InternetAddress&) const = default;
+    bool operator==(const InternetAddress&) const = default;
+    bool operator<(const InternetAddress& other) const {
+        return std::tie(bytes, port) < std::tie(other.bytes, other.port);
+    }
 };
 
 // Returns "10.0.0.1:4000" or "[::1]:4000"; empty for an address of zeros without a port. Pure.

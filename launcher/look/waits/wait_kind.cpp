@@ -2,6 +2,7 @@
 
 #include <fmt/core.h>
 #include <linux/futex.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <array>
@@ -289,7 +290,8 @@ Wait settle_wait(const ThreadView& thread, const SeenWait& sight, const WaitFact
     if (sight.call != nullptr) wait.system_call = sight.call->name;
     if (sight.call != nullptr && sight.call->shape == CallShape::descriptor)
         wait.kind = kind_of_link(thread, facts.link);
-    const bool is_stream = sight.descriptor == 1 || sight.descriptor == 2;
+    const int descriptor = sight.descriptor.value_or(0);
+    const bool is_stream = descriptor == STDOUT_FILENO || descriptor == STDERR_FILENO;
     const bool is_pipe = wait.kind == WaitKind::pipe || wait.kind == WaitKind::socket;
     if (is_pipe && is_stream && sight.writes && facts.launcher_reads) wait.kind = WaitKind::output;
     if (facts.is_starting && wait.kind != WaitKind::ended) wait.kind = WaitKind::starting;

@@ -19,6 +19,7 @@
 #include "launcher/look/architecture.hpp"
 #include "launcher/look/kernel_view.hpp"
 #include "launcher/look/waits/system_calls.hpp"
+#include "rendezvous/codec/description.hpp"
 
 namespace ddprun {
 inline namespace launch {
@@ -42,6 +43,8 @@ enum class WaitKind {
     ended,
     starting,  // before exec
 };
+BOOST_DESCRIBE_ENUM(WaitKind, running, sleep, lock, socket, pipe, output, file_lock, file, child, poll,
+                    stopped, traced, device, collective, store, ended, starting)
 
 // SocketEnd is one end of a connection.
 struct SocketEnd {
@@ -53,6 +56,7 @@ struct SocketEnd {
 
     bool operator==(const SocketEnd&) const = default;
 };
+BOOST_DESCRIBE_STRUCT(SocketEnd, (), (address, unread, unsent, sent, received))
 
 struct Wait {
     WaitKind kind = WaitKind::running;
@@ -71,6 +75,9 @@ struct Wait {
 
     bool operator==(const Wait&) const = default;
 };
+BOOST_DESCRIBE_STRUCT(Wait, (),
+                      (kind, is_timed, system_call, object, path, mount, process, thread, is_listening, own,
+                       other))
 
 // SeenWait is what a thread's state and system call say by themselves.
 struct SeenWait {
