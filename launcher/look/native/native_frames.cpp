@@ -47,6 +47,8 @@ class Unwinder {
             registers_[table.frame_pointer] = guess;
             auto calls = unwind_once(is_whole);
             if (is_whole) return calls;
+            if (kOwnArchitecture == Architecture::aarch64) calls = follow_records(guess, is_whole);
+            if (is_whole) return calls;
         }
         return best;
     }
@@ -59,6 +61,29 @@ class Unwinder {
         const int result = dwfl_getthread_frames(files_.dwfl(), kThread, take_frame, this);
         is_whole = result == 0 && !calls_.empty() && is_begin(calls_.back());
         return calls_;
+    }
+
+    // On aarch64 a function may keep its return address in a register, which is not known. Each further one
+    // has its frame record on the stack (Procedure Call Standard for the Arm 64-bit Architecture, 6.4.6):
+    // where the next record is, and where to return to. So only the caller of the innermost function is
+    // missing.
+    std::vector<Call> follow_records(std::uint64_t record, bool& is_whole) {
+        calls_.clear();
+        add_call(thread_->registers.program_counter);
+        while (calls_.size() < kMaxFrames && !has_passed(scope_.deadline)) {
+            const auto next = thread_->memory->value<std::uint64_t>(record);
+            const auto back = thread_->memory->value<std::uint64_t>(record + sizeof(record));
+            if (!next || !back || *back == 0) break;
+            add_call(*back - 1);
+            is_whole = *next == 0 || is_begin(calls_.back());
+            if (is_whole || *next <= record) break;
+            record = *next;
+        }
+        return calls_;
+    }
+
+    void add_call(Dwarf_Addr address) {
+        calls_.push_back({address, dwfl_addrmodule(files_.dwfl(), address)});
     }
 
     // The tables of the function that a thread begins with say that it returns to nothing.
@@ -125,7 +150,7 @@ class Unwinder {
         bool is_exact = false;
         if (!dwfl_frame_pc(frame, &address, &is_exact)) return DWARF_CB_ABORT;
         if (!is_exact) --address;
-        unwinder->calls_.push_back({address, dwfl_addrmodule(unwinder->files_.dwfl(), address)});
+        unwinder->add_call(address);
         const bool goes_on = unwinder->calls_.size() < kMaxFrames && !has_passed(unwinder->scope_.deadline);
         return goes_on ? DWARF_CB_OK : DWARF_CB_ABORT;
     }

@@ -152,8 +152,9 @@ WaitKind kind_of_call(const ThreadView& thread, const SystemCall& call) {
         case CallShape::wait4:
         case CallShape::waitid: return WaitKind::child;
         case CallShape::fork: return thread.state == 'D' ? WaitKind::child : WaitKind::running;
-        case CallShape::poll:
-        case CallShape::select:
+        // Of no descriptor at all it is a sleep, as pause() is on aarch64.
+        case CallShape::poll: return thread.arguments[1] == 0 ? WaitKind::sleep : WaitKind::poll;
+        case CallShape::select: return thread.arguments[0] == 0 ? WaitKind::sleep : WaitKind::poll;
         case CallShape::epoll:
         case CallShape::queue: return WaitKind::poll;
         case CallShape::descriptor:

@@ -67,6 +67,8 @@ const CallCase kCases[] = {
     {"poll", 7, -1, {1, 1, 100}, WaitKind::poll, true},
     {"ppoll", 271, 73, {1, 1, 0}, WaitKind::poll, false},
     {"ppoll", 271, 73, {1, 1, 0x7ffe}, WaitKind::poll, true},
+    {"ppoll", 271, 73, {0, 0, 0}, WaitKind::sleep, false},
+    {"select", 23, -1, {0, 0, 0, 0, 9}, WaitKind::sleep, true},
     {"select", 23, -1, {1, 1, 1, 1, 0}, WaitKind::poll, false},
     {"pselect6", 270, 72, {1, 1, 1, 1, 9}, WaitKind::poll, true},
     {"epoll_wait", 232, -1, {1, 1, 1, 0xffffffff}, WaitKind::poll, false},
@@ -357,13 +359,13 @@ TEST_CASE("waits: the words for people") {
     facts.other = SocketEnd{"10.0.0.2:90"};
     CHECK(words(45, {3}, facts) ==
           "waits for a socket: 10.0.0.2:90 from 10.0.0.1:80, which process 12 (sh) has");
-    CHECK(words(7, {}, facts) ==
+    CHECK(words(7, {1, 1}, facts) ==
           "waits for an event: 10.0.0.2:90 from 10.0.0.1:80, which process 12 (sh) has");
     facts.is_listening = true;
     CHECK(words(43, {3}, facts) == "waits for a socket: connections to 10.0.0.1:80");
     facts = {};
     facts.polled = 4;
-    CHECK(words(7, {}, facts) == "waits for an event: one of 4 descriptors");
+    CHECK(words(7, {1, 4}, facts) == "waits for an event: one of 4 descriptors");
     facts.is_starting = true;
     CHECK(words(7, {}, facts) == "is being started");
     CHECK(words(7, {}, facts, 'Z') == "has ended");

@@ -306,13 +306,21 @@ TEST_CASE("a wait: a socket between local processes, also by a name, and one in 
 }
 
 TEST_CASE("a wait: polls, with an end and without") {
-    const auto timed = [](const std::function<void()>& body) {
+    const auto timed = [](const std::function<void()>& body, WaitKind kind = WaitKind::poll) {
         const OtherProcess process(body);
-        return await_wait(process, WaitKind::poll).is_timed;
+        return await_wait(process, kind).is_timed;
     };
-    CHECK(timed([] { ::poll(nullptr, 0, 1'000'000); }));
-    CHECK_FALSE(timed([] { ::poll(nullptr, 0, -1); }));
-    CHECK_FALSE(timed([] { ::select(0, nullptr, nullptr, nullptr, nullptr); }));
+    const auto poll_pipe = [](int limit) {
+        std::array<int, 2> ends{};
+        if (::pipe(ends.data()) != 0) ::_exit(1);
+        pollfd awaited{ends[0], POLLIN, 0};
+        ::poll(&awaited, 1, limit);
+    };
+    CHECK(timed([&] { poll_pipe(1'000'000); }));
+    CHECK_FALSE(timed([&] { poll_pipe(-1); }));
+    // Of nothing at all.
+    CHECK(timed([] { ::poll(nullptr, 0, 1'000'000); }, WaitKind::sleep));
+    CHECK_FALSE(timed([] { ::select(0, nullptr, nullptr, nullptr, nullptr); }, WaitKind::sleep));
     const auto watch = [](int limit) {
         std::array<int, 2> ends{};
         if (::pipe(ends.data()) != 0) ::_exit(1);
