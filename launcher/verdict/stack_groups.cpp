@@ -66,18 +66,15 @@ std::string stacked(const std::string& sentence, std::size_t indent) {
     return text;
 }
 
+// A job that is looked at once may get on in the next moment: it hangs where it is known since when.
 std::string head_text(const StacksTaking& taking, const HangVerdict& verdict) {
     if (verdict.kind == VerdictKind::none) return taking.id + "\n";
-    const bool is_slow = verdict.kind == VerdictKind::straggler;
-    const bool hangs = !is_slow && verdict.kind != VerdictKind::waiting;
-    const std::int64_t age = (taking.taken_unix_ms - taking.quiet_since_unix_ms.value_or(0)) / 1000;
-    const bool is_dated = taking.quiet_since_unix_ms && !is_slow && age >= 0;
-    return fmt::format("{}  {}{}:  {}\n", taking.id,
-                       hangs     ? "HANGS"
-                       : is_slow ? "is slow"
-                                 : "waits",
-                       is_dated ? fmt::format(" since {} s", age) : "",
-                       stacked(verdict.sentence, taking.id.size() + 2));
+    const std::string sentence = stacked(verdict.sentence, taking.id.size() + 2);
+    if (verdict.kind == VerdictKind::straggler) return fmt::format("{}  is slow:  {}\n", taking.id, sentence);
+    if (!taking.quiet_since_unix_ms) return fmt::format("{}  at this moment:  {}\n", taking.id, sentence);
+    const std::int64_t age = std::max<std::int64_t>(taking.taken_unix_ms - *taking.quiet_since_unix_ms, 0);
+    return fmt::format("{}  {} since {} s:  {}\n", taking.id,
+                       verdict.kind == VerdictKind::waiting ? "waits" : "HANGS", age / 1000, sentence);
 }
 
 std::string threads_text(const Observation& one, bool native) {

@@ -163,7 +163,8 @@ void JobLooks::take(const StacksTerms& terms, const std::string& job_id,
         if (--gathering->open > 0) return;
         StacksTaking& taking = gathering->taking;
         taking.took_ms = unix_time_now_ms() - taking.taken_unix_ms;
-        const HangVerdict verdict = judge(gathering->seen, {});
+        // One rank alone says nothing of what the others do.
+        const HangVerdict verdict = gathering->terms.rank ? HangVerdict{} : judge(gathering->seen, {});
         gathering->done({{},
                          gathering->terms.as_text
                              ? stacks_text(taking, gathering->seen, verdict)

@@ -87,12 +87,13 @@ class Stacks(JobsTest):
             self.assertEqual((others["kind"], others["ranks"]), ("socket", [1, 2, 3]))
             self.assertEqual(told["failed"], [])
             text = self.stacks(job)
-            self.assertRegex(" ".join(text.split()), rf"^{job} HANGS: rank 0 \(\S+\) sleeps in next_batch \(train\.py:{line}\); ranks 1-3 wait for rank 0 in all_meet ")
+            self.assertRegex(" ".join(text.split()), rf"^{job} at this moment: rank 0 \(\S+\) sleeps in next_batch \(train\.py:{line}\); ranks 1-3 wait for rank 0 in all_meet ")
             self.assertRegex(self.stacks("--rank", 0, job), r"1 rank +0  next_batch train\.py")
             self.assertNotIn("next_batch", self.stacks("--rank", 1, job))
             self.assertRegex(self.stacks("--native", "--rank", 1, job), r"rank +1  (__)?recv\S* < .*< all_meet train\.py")
             detail = json.loads(self.stacks("--json", "--threads", "--rank", 1, job))["ranks_detail"]
             self.assertEqual([rank["rank"] for rank in detail], [1])
+            self.assertIsNone(json.loads(self.stacks("--json", "--rank", 1, job))["verdict"])
             self.assertEqual(self.run_ctl("kill", job)[0], 0)
             launcher.wait()
 
