@@ -46,7 +46,8 @@ void check_main(const std::string& python, const std::string& way, const Marks& 
     const auto expected = marked_frames(marks);
     const auto stacks = await_stacks(program, [&](const PythonStacks& seen) {
         const auto* main = thread_of(seen, program.pid());
-        return main != nullptr && own_frames(*main) == expected;
+        // What it prints comes a moment before it waits.
+        return main != nullptr && own_frames(*main) == expected && !main->has_lock;
     });
     const auto* main = thread_of(stacks, program.pid());
     REQUIRE(main != nullptr);
