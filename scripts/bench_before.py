@@ -13,7 +13,6 @@ import subprocess
 import sys
 import tempfile
 
-import bench_store
 from bench_collectives import KIB, MIB, size_text
 from bench_launch import FailureBench, Table, machine, timed, two_agents
 
@@ -91,6 +90,7 @@ class Compared:
 
 
 def store_figures(compared):
+    import bench_store  # wants PyTorch, which --help does not
     servers = [bench_store.start_ours(f"{folder}/store_host_program") for folder in compared.folders]
     clients = [bench_store.Client(number, [port for _, port in servers]) for number in range(STORE_CLIENTS)]
     for client in clients:

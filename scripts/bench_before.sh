@@ -5,7 +5,5 @@
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
-scripts/setup.sh --for bench
-[[ -f build/build.ninja ]] || cmake --preset release
-cmake --build build --target ddprun ddpbench store_host_program
+scripts/cmake/build_bench.sh ddprun ddpbench store_host_program -- "$@"
 OMP_NUM_THREADS=1 exec /usr/bin/python3 -B scripts/bench_before.py "$@"

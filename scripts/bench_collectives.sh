@@ -4,9 +4,7 @@
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
-scripts/setup.sh --for bench
-[[ -f build/build.ninja ]] || cmake --preset release
-cmake --build build --target ddprun ddpbench
+scripts/cmake/build_bench.sh ddprun ddpbench -- "$@"
 status=0
 /usr/bin/python3 -B scripts/bench_collectives.py "$@" || status=$?
 case " $* " in *" --help "* | *" -h "*) exit "$status" ;; esac

@@ -4,7 +4,5 @@
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
-scripts/setup.sh --for bench
-[[ -f build/build.ninja ]] || cmake --preset release -DDDPRUN_BUILD_TESTS=ON
-cmake --build build --target death_program ddprun
+scripts/cmake/build_bench.sh death_program ddprun -- "$@"
 exec /usr/bin/python3 -B scripts/bench_failure.py "$@"

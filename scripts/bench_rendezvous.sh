@@ -5,7 +5,5 @@
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
-scripts/setup.sh --for bench
-[[ -f build/build.ninja ]] || cmake --preset release -DDDPRUN_BUILD_TESTS=ON
-cmake --build build --target ddprun rendezvous_load
+scripts/cmake/build_bench.sh ddprun rendezvous_load -- "$@"
 exec python3 -B scripts/bench_rendezvous.py "$@"

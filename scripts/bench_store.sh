@@ -5,11 +5,10 @@
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
+case "${1:-}" in -h | --help) echo "usage: bench_store.sh [BUILD_DIR]   (default: build)"; exit 0 ;; esac
 build=${1:-build}
 if [[ $# -eq 0 ]]; then
-    scripts/setup.sh --for bench
-    [[ -f build/build.ninja ]] || cmake --preset release
-    cmake --build build --target store_host_program
+    scripts/cmake/build_bench.sh store_host_program -- "$@"
 fi
 program=$build/bin/store_host_program
 if [[ ! -x $program ]]; then

@@ -10,9 +10,7 @@ if [[ ! -x $python ]]; then
     echo "bench_torch.sh: there is no $python: run scripts/interop.sh once, or set TORCH_PYTHON" >&2
     exit 2
 fi
-scripts/setup.sh --for bench
-[[ -f build/build.ninja ]] || cmake --preset release
-cmake --build build --target ddprun_collectives_shared ddprun
+scripts/cmake/build_bench.sh ddprun_collectives_shared ddprun -- "$@"
 export XDG_CACHE_HOME=${XDG_CACHE_HOME:-$PWD/build/cache}
 # Not what an earlier package.sh has left.
 export DDPRUN_COLLECTIVES_LIBRARY=build/collectives/package/libddprun_collectives.so
