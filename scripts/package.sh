@@ -6,11 +6,12 @@ cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
 usage() {
     cat <<'USAGE'
-usage: scripts/package.sh [--build FOLDER] [--arch arm64 | [--prebuilt] [--torch PYTHON]... [--python PYTHON]...] [--twice]
+usage: scripts/package.sh [--build FOLDER] [--arch arm64 | [--prebuilt] [--release N]... [--torch PYTHON]... [--python PYTHON]...] [--twice]
   --build FOLDER   the release build (default: build, for arm64 build-arm64)
   --arch arm64     for aarch64, cross-built; its wheel has the backend as sources, compiled where it is used
   --prebuilt       the wheel carries the backend for each release of PyTorch that PREBUILT below names; they come by pip into
                    FOLDER/torch, once
+  --release N      so for this release alone, 2.15.0 (may be repeated)
   --torch PYTHON   also for the torch of this Python (may be repeated); for any other torch the backend is compiled where it is used
   --python PYTHON  each of them also for this Python, whose headers suffice (may be repeated)
   --twice          compiles all of it once more, in a folder elsewhere, and compares: ends with 1 where a byte differs
@@ -34,14 +35,15 @@ while [[ $# -gt 0 ]]; do
             ;;
         --twice) twice=yes; shift ;;
         --torch) torches+=("${2:?--torch needs a Python}"); shift 2 ;;
-        --prebuilt) prebuilt=("${PREBUILT[@]}"); shift ;;
+        --prebuilt) prebuilt+=("${PREBUILT[@]}"); shift ;;
+        --release) prebuilt+=("${2:?--release needs a number}"); shift 2 ;;
         --python) pythons+=("${2:?--python needs a Python}"); shift 2 ;;
         -h | --help) usage; exit 0 ;;
         *) echo "package.sh: unknown argument '$1' (see --help)" >&2; exit 2 ;;
     esac
 done
 if [[ "$preset" == arm64 && $((${#torches[@]} + ${#prebuilt[@]})) -gt 0 ]]; then
-    echo "package.sh: --arch arm64 has no --torch and no --prebuilt: they compile with this machine's torch" >&2
+    echo "package.sh: --arch arm64 has no --torch, --prebuilt or --release: they compile with this machine's torch" >&2
     exit 2
 fi
 if [[ -z "$build" ]]; then

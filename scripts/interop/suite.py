@@ -13,7 +13,7 @@ from jobs import ROOT, PyTorch, Setting, support
 from results import Results
 
 DEBIAN = PyTorch("1.13", "/usr/bin")
-OLDER = "torch==2.9.1"  # the oldest that the backend is for, as its last patch is
+OLDER = "2.9.1"  # the oldest release that the backend is for, as its last patch is
 MADE = os.path.join(ROOT, "build", "interop")
 HANG_GUARD = 240.0  # seconds for one job; Python's imports are slow on a loaded machine
 
@@ -60,9 +60,9 @@ class Jobs:
         self.add(store_cases.store_verbs, pytorch, "one node", [[]], needs="torch")
 
     def of_the_backend(self, pytorch, older):
-        self.add(torch_cases.backend_of_the_wheel, pytorch, "one node", [[]], needs="torch")
+        self.add(torch_cases.backend_of_the_wheel, pytorch, "one node", [[]], older, needs="torch")
         folder = os.path.dirname(older.python)
-        self.add(torch_cases.backend_of_an_older_torch, PyTorch(OLDER.replace("==", " "), folder), "one node", [[]], older, needs="torch")
+        self.add(torch_cases.backend_of_an_older_torch, PyTorch(f"torch {OLDER}", folder), "one node", [[]], older, needs="torch")
 
     def of_frameworks(self, pytorch):
         for name, function in framework_cases.CASES.items():
@@ -128,7 +128,8 @@ def main():
     support.BIN, support.HANG_GUARD = os.path.abspath(words.bin), HANG_GUARD
     results = Results()
     jobs = Jobs(words.secret)
-    made, older = environment.Environment(MADE), environment.Environment(f"{MADE}-older", OLDER)
+    # The older one is where scripts/package.sh has it.
+    made, older = environment.Environment(MADE), environment.Environment(os.path.join(ROOT, "build", "torch", OLDER), f"torch=={OLDER}")
     current = PyTorch("current", os.path.dirname(made.python))
     jobs.of_torch(DEBIAN, needs=None)
     jobs.of_torch(current, needs="torch")

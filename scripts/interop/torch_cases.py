@@ -146,28 +146,38 @@ def note_training(results, title, launcher, program, env):
     results.note(title, None if right and loss else "it has not learned", text)
 
 
-def backend_of_the_wheel(results, setting):
-    """What scripts/package.sh makes with the backend for this torch inside: nothing is compiled, nor could it be, and the program does
-    not name ddprun but as the backend."""
+def backend_of_the_wheel(results, setting, older):
+    """What scripts/package.sh makes with the backend inside, for this torch and for a release that package.sh itself has made an
+    environment of: nothing is compiled, nor could it be, and the program does not name ddprun but as the backend."""
     build = os.path.dirname(support.BIN)
-    if not os.path.exists(os.path.join(build, "CMakeCache.txt")):
-        results.skip(setting.title("the wheel with the backend in it"), f"{build} is no build")
+    if os.path.realpath(build) != os.path.join(ROOT, "build") or not os.path.exists(os.path.join(build, "CMakeCache.txt")):
+        results.skip(setting.title("the wheel with the backend in it"), f"{build} is not the release build")
+        return
+    try:
+        older.make()
+    except environment.Unavailable as error:
+        results.skip(setting.title("the wheel with the backend in it"), str(error))
         return
     with Folder() as folder:
         python = os.path.join(setting.pytorch.folder, "python3")
-        right, text = said_by([os.path.join(ROOT, "scripts", "package.sh"), "--build", build, "--torch", python], PACKING_LIMIT)
+        release = older.torch.partition("==")[2]
+        right, text = said_by([os.path.join(ROOT, "scripts", "package.sh"), "--torch", python, "--release", release], PACKING_LIMIT)
         wheels = glob.glob(os.path.join(build, "packages", "*.whl"))
         if right and wheels:
             right, text = said_by([python, "-m", "pip", "install", "-q", "--no-index", "--no-deps", "--target", folder, *wheels])
         results.note(setting.title("the wheel with the backend in it"), None if right and wheels else "it is not there", text)
         results.note(setting.title("it runs with glibc 2.28"), None if "-manylinux_2_28_" in "".join(wheels) else " ".join(wheels))
-        for extension in glob.glob(os.path.join(folder, "ddprun", "torch", "prebuilt", "*", "*.so")):
+        extensions = glob.glob(os.path.join(folder, "ddprun", "torch", "prebuilt", "*", "*.so"))
+        results.note(setting.title("the wheel has the backend for both"), None if len(extensions) == 2 else " ".join(extensions) or "none")
+        for extension in extensions:
             results.note(setting.title("the backend's guards"), ", ".join(elf_guards.missing(extension)))
         program, cache = os.path.join(folder, "train.py"), os.path.join(folder, "cache")
         with open(DDP_EXAMPLE, encoding="utf-8") as example, open(program, "w", encoding="utf-8") as file:
             file.write(re.sub("^import ddprun.torch.*", "", example.read(), flags=re.MULTILINE))
         env = {**setting.environment(PYTHONPATH=folder, XDG_CACHE_HOME=cache), "PATH": setting.pytorch.folder}
-        note_training(results, setting.title("a job of the wheel, without a compiler"), os.path.join(folder, "bin", "ddprun"), program, env)
+        ddprun = os.path.join(folder, "bin", "ddprun")
+        note_training(results, setting.title("a job of the wheel, without a compiler"), ddprun, program, env)
+        note_training(results, setting.title(f"the same with torch {release}"), ddprun, DDP_EXAMPLE, {**env, "PATH": os.path.dirname(older.python)})
         note_launchers(results, setting, folder, env)
         note_first_use(results, setting, env)
         results.note(setting.title("a job of the wheel has made no extension"), os.path.exists(cache) and "there is one in the cache")
