@@ -46,6 +46,12 @@ std::vector<Job> KnownJobs::all() const {
 
 Job KnownJobs::find(const std::string& id) const { return value_or_throw<UsageError>(find_job(all(), id)); }
 
+Job KnownJobs::find_printed(const std::string& id) const {
+    Job job = find(id);
+    if (job.state == JobState::lost && is_in_foreground(job)) throw LostJob(job);
+    return job;
+}
+
 std::optional<Job> KnownJobs::after_end(const Job& job) const {
     try {
         if (const auto launcher = open_launcher(job)) {

@@ -33,6 +33,9 @@ class KnownJobs {
     std::vector<Job> all() const;
     // Returns the job of this id. Throws UsageError if there is none.
     Job find(const std::string& id) const;
+    // Returns the job of this id for what it has printed. Throws as find() does, and LostJob where nothing is
+    // left of that.
+    Job find_printed(const std::string& id) const;
 
     // Waits for the end of a launcher that is about to end, and returns what is left of its job then: nothing
     // where a job in the foreground has ended in order.

@@ -35,13 +35,12 @@ class LogsCommand final : public Command {
     }
 
     int run(const KnownJobs& known) override {
-        const Job job = known.find(id_);
+        const Job job = known.find_printed(id_);
         if (job.state == JobState::running && (is_in_foreground(job) || filter_.is_set())) {
             refuse_suspended(job);
             if (!print_running_output(job, filter_, follow_).is_whole) known.see_end(job);
             return 0;
         }
-        if (job.state == JobState::lost && is_in_foreground(job)) throw LostJob(job);
         if (filter_.is_set())
             throw UsageError(
                 fmt::format("--rank, --grep and --since are for a job that runs; all that {} has printed "
@@ -77,11 +76,10 @@ class AttachCommand final : public Command {
     std::vector<OptionRow> rows() override { return {id_row(id_)}; }
 
     int run(const KnownJobs& known) override {
-        const Job job = known.find(id_);
-        const bool has_no_file = is_in_foreground(job);
-        if (job.state == JobState::lost && has_no_file) throw LostJob(job);
-        const RunningEnd end = job.state == JobState::running && has_no_file ? follow_in_foreground(job)
-                                                                             : follow_detached(known, job);
+        const Job job = known.find_printed(id_);
+        const RunningEnd end = job.state == JobState::running && is_in_foreground(job)
+                                   ? follow_in_foreground(job)
+                                   : follow_detached(known, job);
         if (end.is_interrupted) {
             complain(fmt::format("job {} goes on; 'ddpctl attach' follows it again, 'ddpctl kill' ends it",
                                  job.id));
