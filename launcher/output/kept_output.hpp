@@ -68,6 +68,12 @@ class KeptOutput {
 
     std::uint64_t end() const { return end_; }
 
+    // Returns how many bytes of this rank have come.
+    std::uint64_t end_of(int rank) const {
+        const auto kept = ranks_.find(rank);
+        return kept == ranks_.end() ? 0 : kept->second.end;
+    }
+
     // Returns what is kept of `rank`, or of all, from position `from` on: a block at least, if there is one,
     // and no further one when they cost `most` bytes.
     KeptPiece read(std::optional<int> rank, std::uint64_t from, std::size_t most) const;

@@ -294,8 +294,9 @@ KeptPiece PumpLoop::read_kept(const KeptQuestion& asked, std::size_t most) {
             if (unread_of(stream) > 0) continue;
             if (line.size() + KeptOutput::kBlockCost > most) return piece;
             most -= line.size() + KeptOutput::kBlockCost;
-            piece.blocks.push_back({stream.route.rank(), std::string(stream_name(stream.route.stream())),
-                                    unix_time_now_ms(), std::string(line)});
+            const int rank = stream.route.rank();
+            piece.blocks.push_back({rank, std::string(stream_name(stream.route.stream())), unix_time_now_ms(),
+                                    std::string(line), kept_.end_of(rank)});
         }
     }
     return piece;

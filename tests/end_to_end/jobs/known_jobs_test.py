@@ -95,12 +95,16 @@ class Foreground(JobsTest):
         self.assertEqual(shown + sum(gaps), sum(len(str(number)) + 1 for number in range(1, 1000001)) + len("ready\nend\n"))
 
     def test_a_progress_bar_is_shown_as_it_stands(self):
-        launcher, job = self.running("--nproc-per-node", 2, "sh", "-c", r"echo ready; printf '\rstep 1\rstep 2' >&2; "
+        launcher, job = self.running("--nproc-per-node", 2, "sh", "-c", r"echo begun; echo ready; printf '\rstep 1\rstep 2' >&2; "
                                      f"while [ ! -e {self.go} ]; do sleep 0.01; done; printf '\\rstep 3\\n' >&2")
         self.await_jobs(lambda: self.run_ctl("logs", job)[1].count("step 2") == 2)
         self.assertEqual(self.run_ctl("logs", "--tail", 2, job)[1].splitlines(), ["[0] step 2", "[1] step 2"])
+        follower = self.ctl("logs", "--follow", "--rank", 0, job)
+        follower.wait_for_line("^step 2$")
         self.let_go()
-        launcher.wait()
+        follower.wait_for_line("^step 3$")
+        self.assertEqual((launcher.wait(), follower.wait()), (0, 0))
+        self.assertNotIn("were not kept", follower.out())
 
     def test_its_events_are_shown(self):
         launcher, job = self.running("--max-restarts", "1", "sh", "-c", 'echo ready; [ "$TORCHELASTIC_RESTART_COUNT" = 1 ] || exit 5; '

@@ -156,6 +156,8 @@ TEST_CASE(
     CHECK(piece.blocks[0].text == "whole\n");
     CHECK((piece.blocks[1].rank == 100 && piece.blocks[1].stream == "stdout" &&
            piece.blocks[1].text == "step 2"));
+    // It stands where the line will: else what follows would look as if something were missing before it.
+    CHECK(piece.blocks[1].at == std::string("whole\n").size());
     CHECK((piece.blocks[2].rank == 101 && piece.blocks[2].stream == "stderr" &&
            piece.blocks[2].text == "other"));
     const auto of_second = run.read_kept({.rank = 101}).blocks;

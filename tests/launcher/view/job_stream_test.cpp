@@ -213,6 +213,17 @@ TEST_CASE("job stream: what a node has dropped while the client stood still is t
     CHECK(fixture.taken().at(0).blocks.size() == 1);
 }
 
+TEST_CASE("job stream: a line that was shown before its end leaves no gap when it ends") {
+    StreamFixture fixture({.kind = "output", .follows = true});
+    fixture.stream().read({1});
+    fixture.say(1, {5002, true, {{2, "stdout", 1, "a\n", 5000}, {2, "stdout", 2, "step 1", 5002}}, "one"});
+    CHECK(fixture.taken().at(0).blocks.size() == 2);
+    fixture.say(1, {5017, true, {{2, "stdout", 3, "step 1, step 2\n", 5002}}, "one"});
+    const auto lines = fixture.taken();
+    REQUIRE(lines.size() == 1);
+    CHECK(lines[0].blocks == std::vector<KeptBlock>{{2, "stdout", 3, "step 1, step 2\n", 5002}});
+}
+
 TEST_CASE("job stream: a node that has always more to say does not keep a client from its end") {
     StreamFixture fixture({.kind = "output"});
     fixture.stream().read({1});
