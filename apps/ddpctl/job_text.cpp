@@ -41,6 +41,14 @@ std::string host_text(const std::optional<std::string>& host) {
     return host ? fmt::format(" ({})", harmless_line(*host)) : "";
 }
 
+// Says how long a stop may take, until what has not ended is killed; empty: there is none.
+std::string bound_text(const std::vector<NodeView>& nodes, std::int64_t now_unix_ms) {
+    std::int64_t last = 0;
+    for (const NodeView& node : nodes) last = std::max(last, node.kill_unix_ms.value_or(0));
+    return last > now_unix_ms ? fmt::format(", up to {} s more (--grace)", (last - now_unix_ms + 999) / 1000)
+                              : "";
+}
+
 // The nodes of a job that has more than one.
 void node_facts(std::string& text, const std::vector<NodeView>& nodes) {
     std::string_view name = "nodes";
@@ -187,7 +195,7 @@ std::string status_text(const Job& job, const std::optional<JobView>& status, st
         rank_facts(text, view_of(job).ranks, false);
     } else if (status) {
         const bool has_nodes = status->nodes.size() > 1;
-        fact(text, "phase", harmless_line(status->state));
+        fact(text, "phase", harmless_line(status->state) + bound_text(status->nodes, now_unix_ms));
         if (status->restarts && status->max_restarts)
             fact(text, "restarts", of_all(*status->restarts, *status->max_restarts));
         if (has_nodes) node_facts(text, status->nodes);

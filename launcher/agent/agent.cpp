@@ -82,6 +82,8 @@ class Agent final : public AgentControls, public AgentLinkObserver, public Round
             job_.status(machine_.state(), round_ ? round_->status() : std::vector<WorkerStatus>());
         status.host = host_name();
         status.pid = ::getpid();
+        if (const auto kill_at = round_ ? round_->kill_at() : std::nullopt)
+            status.kill_unix_ms = unix_time_now_ms() + time_until(*kill_at).count();
         return status;
     }
     void say(LogLevel level, const std::string& line) override {

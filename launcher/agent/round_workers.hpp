@@ -93,6 +93,8 @@ class RoundWorkers final : private GroupObserver {
     WorkersGone gone() const;
     // Returns all workers, by local rank.
     std::vector<WorkerStatus> status() const { return ledger_.status(group_.running_workers()); }
+    // Returns when workers that are told to end are killed; nothing: none is.
+    std::optional<Deadline> kill_at() const { return group_.kill_at(); }
     // Returns where the output of a failing worker of this node is, in words; empty if there are no such
     // files.
     std::string logs_of(const Failure& failure) const;

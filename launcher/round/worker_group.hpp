@@ -153,6 +153,11 @@ class WorkerGroup : private WorkerObserver {
 
     std::vector<WorkerStatus> running_workers() const;
 
+    // Returns when what is left is killed; nothing: no stop is under way, or that has happened.
+    std::optional<Deadline> kill_at() const {
+        return stopping_ && !killing_ && !all_gone() ? std::optional(grace_timer_.expiry()) : std::nullopt;
+    }
+
   private:
     struct Worker {
         enum class Phase { running, ended, gone };

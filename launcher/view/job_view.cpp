@@ -96,7 +96,8 @@ void add_node(JobView& view, const AgentStatus& status) {
                           .state = status.state,
                           .why = {},
                           .first_rank = status.first_rank,
-                          .ranks = static_cast<int>(status.workers.size())});
+                          .ranks = static_cast<int>(status.workers.size()),
+                          .kill_unix_ms = status.kill_unix_ms});
     for (RankView& rank : rank_views(status.workers, status.node, status.host))
         view.ranks.push_back(std::move(rank));
 }
@@ -143,7 +144,8 @@ void add_others(JobView& view, const AgentStatus& own, const std::vector<NodeAns
                               .state = "unknown",
                               .why = dispute.empty() ? why_unknown(*answer, status, own.round) : dispute,
                               .first_rank = {},
-                              .ranks = {}});
+                              .ranks = {},
+                              .kill_unix_ms = {}});
     }
 }
 

@@ -29,9 +29,10 @@ struct NodeView {
     std::optional<std::string> why;  // … for this reason
     std::optional<int> first_rank;
     std::optional<int> ranks;  // how many
+    std::optional<std::int64_t> kill_unix_ms;
     bool operator==(const NodeView&) const = default;
 };
-BOOST_DESCRIBE_STRUCT(NodeView, (), (node, host, pid, state, why, first_rank, ranks))
+BOOST_DESCRIBE_STRUCT(NodeView, (), (node, host, pid, state, why, first_rank, ranks, kill_unix_ms))
 
 // RankView: one worker of a node that has answered.
 struct RankView {

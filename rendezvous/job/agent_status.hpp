@@ -3,6 +3,7 @@
 
 #include <sys/types.h>
 
+#include <cstdint>
 #include <optional>
 #include <string>
 #include <vector>
@@ -36,10 +37,11 @@ struct AgentStatus {
     int world_size = 0;
     int first_rank = 0;  // of this node's workers
     std::vector<WorkerStatus> workers;
+    std::optional<std::int64_t> kill_unix_ms;  // when workers that are told to end are killed
 };
 BOOST_DESCRIBE_STRUCT(AgentStatus, (),
                       (state, job_id, node, host, pid, round, restart_count, max_restarts, resizes,
-                       group_world_size, world_size, first_rank, workers))
+                       group_world_size, world_size, first_rank, workers, kill_unix_ms))
 
 }  // namespace job
 }  // namespace ddprun

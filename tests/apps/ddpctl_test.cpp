@@ -123,6 +123,12 @@ TEST_CASE("ddpctl: the status in words") {
                          Catch::Contains("command    ddprun --detach train.py\n"));
     CHECK_THAT(text, Catch::Contains("workers    rank 8 (local rank 0), pid 11\n"
                                      "           rank 9 (local rank 1), pid 12\n"));
+    status.nodes.front().kill_unix_ms = 16'400;
+    CHECK_THAT(status_text(some_job(JobState::running), status, 5'000),
+               Catch::Contains("phase      stopping, up to 12 s more (--grace)\n"));
+    // What it says is over, or the clocks of the nodes differ.
+    CHECK_THAT(status_text(some_job(JobState::running), status, 17'000),
+               Catch::Contains("phase      stopping\n"));
     const std::string ended = status_text(some_job(JobState::ended), {}, 5'000);
     CHECK_THAT(ended, Catch::Contains("outcome    failed\nbecause    train.py failed\n") &&
                           Catch::Contains("pid 11: exit code 7\n"));

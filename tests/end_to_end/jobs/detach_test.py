@@ -255,6 +255,8 @@ class Control(JobsTest):
         follower = self.ctl("logs", "-f", job)
         follower.wait_for_line("^ready$")
         self.assertEqual(self.run_ctl("kill", "--no-wait", job), (0, "", ""))
+        # It says meanwhile how long that may take.
+        self.await_jobs(lambda: re.search(r"(?m)^phase +stopping, up to 3[56]\d\d s more \(--grace\)$", self.run_ctl("status", job)[1]))
         self.let_go()
         follower.wait_for_line("^saved$")
         self.assertEqual(self.run_ctl("attach", job)[0], 75)

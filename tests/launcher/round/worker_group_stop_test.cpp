@@ -66,7 +66,11 @@ TEST_CASE(
 TEST_CASE("within the grace leftovers are asked to end, at its end they are killed") {
     FakeRun run;
     run.group->start_all(specs(2));
+    CHECK(!run.group->kill_at());
     run.group->stop(SIGTERM, kNever);
+    CHECK(time_until(run.group->kill_at().value()) > kNever / 2);
+    run.group->hasten(1min);
+    CHECK(time_until(run.group->kill_at().value()) <= 1min);
     CHECK(run.runner.take_log() == Lines{"0 SIGTERM auto", "1 SIGTERM auto", "0 SIGCONT", "1 SIGCONT"});
     run.runner.exit(0, Signaled{SIGTERM, false});
     run.runner.exit(1, Exited{0});
@@ -75,6 +79,7 @@ TEST_CASE("within the grace leftovers are asked to end, at its end they are kill
     CHECK(run.ends.size() == 2);
     CHECK(run.all_gone == 0);
     run.group->kill_now();
+    CHECK(!run.group->kill_at());
     CHECK(run.runner.take_log() == Lines{"0 SIGKILL", kSweep});
     run.runner.gone(0);
     CHECK(run.all_gone == 0);

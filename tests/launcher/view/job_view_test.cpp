@@ -143,16 +143,25 @@ TEST_CASE("job view: the state of a job is that of its agent, in a user's words"
 TEST_CASE("job view: schema 1, with null for what is not known") {
     AgentStatus status = status_of(0, 1);
     status.workers.resize(1);
-    CHECK(to_json(job_view({.id = "train-7f3a", .name = "train.py", .run_id = "none", .started_unix_ms = 5},
-                           status, {}, "")) ==
-          R"({"schema":1,"id":"train-7f3a","name":"train.py","job_id":"none-1f","run_id":"none",)"
-          R"("state":"running","round":2,"restarts":0,"max_restarts":0,"resizes":0,"started_unix_ms":5,)"
-          R"("world_size":2,"url":null,"nodes":[{"node":0,"host":"gpu0","pid":100,"state":"running",)"
-          R"("why":null,"first_rank":0,"ranks":1}],"ranks":[{"rank":0,"local_rank":0,"node":0,)"
-          R"("host":"gpu0","pid":10,"state":"running","exit_code":null,"signal":null,"doing":null,)"
-          R"("call":null,"cpu":null,"cpu_seconds":null,"resident_memory_bytes":null,"threads":null,)"
-          R"("gpu":null,"output_age_s":null,"output_bytes":null,"last_line":null,"waiting_ratio":null}],)"
-          R"("progress":null,"verdict":null,"lost_time":null})");
+    CHECK(
+        to_json(job_view({.id = "train-7f3a", .name = "train.py", .run_id = "none", .started_unix_ms = 5},
+                         status, {}, "")) ==
+        R"({"schema":1,"id":"train-7f3a","name":"train.py","job_id":"none-1f","run_id":"none",)"
+        R"("state":"running","round":2,"restarts":0,"max_restarts":0,"resizes":0,"started_unix_ms":5,)"
+        R"("world_size":2,"url":null,"nodes":[{"node":0,"host":"gpu0","pid":100,"state":"running",)"
+        R"("why":null,"first_rank":0,"ranks":1,"kill_unix_ms":null}],"ranks":[{"rank":0,"local_rank":0,"node":0,)"
+        R"("host":"gpu0","pid":10,"state":"running","exit_code":null,"signal":null,"doing":null,)"
+        R"("call":null,"cpu":null,"cpu_seconds":null,"resident_memory_bytes":null,"threads":null,)"
+        R"("gpu":null,"output_age_s":null,"output_bytes":null,"last_line":null,"waiting_ratio":null}],)"
+        R"("progress":null,"verdict":null,"lost_time":null})");
+}
+
+TEST_CASE("job view: each node says when what has not ended there is killed") {
+    AgentStatus stopping = status_of(1, 2);
+    stopping.kill_unix_ms = 1700000000123;
+    const JobView view = job_view(
+        {}, status_of(0, 2), {{.node = 1, .host = "gpu1", .text = to_json(stopping), .trouble = ""}}, "");
+    CHECK((!view.nodes.at(0).kill_unix_ms && view.nodes.at(1).kill_unix_ms == 1700000000123));
 }
 
 TEST_CASE("job view: before the first round there are no numbers of one") {
