@@ -31,11 +31,6 @@ std::string plan_refusal(const std::function<void()>& call) {
     return "accepted";
 }
 
-Environment with_variable(Environment environment, const char* name, const char* value) {
-    environment[name] = value;
-    return environment;
-}
-
 }  // namespace
 
 TEST_CASE("cluster plan: what nobody typed is refused with the variable that it came from") {

@@ -8,6 +8,7 @@
 #include "apps/ddprun/plan/launch_plan.hpp"
 #include "launcher/cluster/cluster_lines.hpp"
 #include "launcher/cluster/cluster_table.hpp"
+#include "tests/apps/step_of_two.hpp"
 #include "tests/support/catch.hpp"
 
 namespace ddprun {
@@ -15,14 +16,7 @@ namespace {
 
 namespace json = boost::json;
 
-const Environment kStep = {{"SLURM_JOB_ID", "7"},
-                           {"SLURM_STEP_ID", "0"},
-                           {"SLURM_STEP_NUM_NODES", "2"},
-                           {"SLURM_STEP_NUM_TASKS", "2"},
-                           {"SLURM_STEP_NODELIST", "n[1-2]"},
-                           {"SLURM_NODEID", "1"},
-                           {"SLURM_PROCID", "1"},
-                           {"SLURM_NNODES", "4"}};
+const Environment kStep = with_variable(kStepOfTwo, "SLURM_NNODES", "4");
 
 NodeFacts explained_facts(const Environment& environment) {
     NodeFacts facts;

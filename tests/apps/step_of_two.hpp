@@ -14,4 +14,10 @@ inline const Environment kStepOfTwo = {{"SLURM_JOB_ID", "7"},
                                        {"SLURM_PROCID", "1"},
                                        {"SLURM_LOCALID", "0"}};
 
+// Returns the environment with this variable set.
+inline Environment with_variable(Environment environment, const char* name, const char* value) {
+    environment[name] = value;
+    return environment;
+}
+
 }  // namespace ddprun
