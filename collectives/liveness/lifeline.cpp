@@ -92,6 +92,7 @@ Lifeline::Lifeline(const Membership& membership, std::optional<TcpListener> list
                   ? origin.parent->family_
                   : std::make_shared<Family>(std::move(*listener), membership.mesh_key, origin.death_news)),
       ranks_in_parent_(origin.ranks),
+      has_job_ranks_(origin.parent != nullptr ? origin.parent->has_job_ranks_ : !membership.own_numbers),
       parent_(origin.parent),
       mutex_(family_->mutex_),
       state_(membership.rank, membership.world_size(), membership.own_numbers),

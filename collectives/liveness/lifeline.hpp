@@ -128,6 +128,9 @@ class Lifeline {
         family_->wake_.signal();
     }
     const Membership& membership() const noexcept { return membership_; }
+    // Returns the ranks by their numbers in the job; empty where those are not known, as where a launcher has
+    // given ranks other numbers.
+    std::vector<int> job_ranks() const { return has_job_ranks_ ? processes_ : std::vector<int>(); }
     const std::shared_ptr<DeathNews>& death_news() const noexcept { return family_->death_news_; }
     // Returns true once the left neighbour has dialled this rank.
     bool has_left_neighbour() const {
@@ -217,6 +220,7 @@ class Lifeline {
     const std::shared_ptr<Family> family_;
     const std::vector<int> ranks_in_parent_;
     std::vector<int> processes_;  // by rank; see Family
+    const bool has_job_ranks_;    // those are the job's ranks
     Lifeline* parent_;            // written only by the thread that runs the operations
     Event news_;
     std::mutex& mutex_;  // the family's; guards everything below

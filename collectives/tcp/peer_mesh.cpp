@@ -26,6 +26,12 @@ int blamed(const Awaited& awaited) {
     return awaited.peer >= 0 ? awaited.peer : awaited.out->peer();
 }
 
+std::uint64_t number_of(const Nonce& nonce) {
+    std::uint64_t number = 0;
+    std::memcpy(&number, nonce.data(), sizeof(number));
+    return number;
+}
+
 int ranks_of_this_machine(const Membership& membership) {
     int ranks = 0;
     for (int rank = 0; rank < membership.world_size(); ++rank)
@@ -39,6 +45,7 @@ PeerMesh::PeerMesh(Membership membership, std::optional<TcpListener> listener, c
                    const Origin& origin)
     : membership_(std::move(membership)),
       lifeline_(membership_, std::move(listener), origin),
+      call_slot_(number_of(membership_.nonce), lifeline_.job_ranks()),
       lanes_(membership_.lanes()),
       spins_(ranks_of_this_machine(membership_) <= usable_cpus(online_cpus(), find_cpu_quota())) {
     if (origin.meet) origin.meet(membership_);
@@ -84,6 +91,7 @@ void PeerMesh::await_left_neighbour() {
 
 void PeerMesh::enter(const Operation& operation) {
     schedule_.reset();
+    call_slot_.begin(operation.call);
     // Entered even where it fails, since others may ask which call it was.
     if (!lifeline_.enter(operation.call)) throw_if_ended(operation);
 }
@@ -148,7 +156,9 @@ Deadline PeerMesh::run_wait_schedule(const std::vector<int>& awaited, const Oper
     const Call& call = operation.call;
     // While ranks join, there are no calls to compare; and who is late then, the store knows.
     if (call.operation == ddprun::Operation::join) return Deadline::max();
-    if (!schedule_) schedule_.emplace(operation.deadline - operation.timeout.length, notice_after_);
+    const Deadline begin = operation.deadline - operation.timeout.length;
+    call_slot_.wait(begin, awaited);
+    if (!schedule_) schedule_.emplace(begin, notice_after_);
     const auto now = Clock::now();
     if (now < schedule_->next()) return schedule_->next();
     if (schedule_->takes_question(now) && !is_point_to_point(call.operation))

@@ -19,6 +19,7 @@
 #include <vector>
 
 #include "collectives/call/call.hpp"
+#include "collectives/liveness/call_slot.hpp"
 #include "collectives/liveness/judgement.hpp"
 #include "collectives/liveness/lifeline.hpp"
 #include "collectives/liveness/origin.hpp"
@@ -80,6 +81,8 @@ class PeerMesh {
 
     // Enters an operation; to be called first in each. Throws if the communicator has ended.
     void enter(const Operation& operation);
+    // Returns where the calls are told to the agent.
+    CallSlot& call_slot() noexcept { return call_slot_; }
 
     // Returns how many connections carry each direction between two ranks.
     int lanes() const noexcept { return lanes_; }
@@ -107,8 +110,9 @@ class PeerMesh {
     // Takes kAnswerTimeout at most.
     void throw_if_mismatched(const Operation& operation);
     void on_news(std::function<void()> hook) { lifeline_.on_news(std::move(hook)); }
-    // Does what is due in a wait (see WaitSchedule), and returns when it wants to be called again. Called by
-    // a thread that waits for `awaited` in the operation, after the operation's deadline has been set.
+    // Tells the agent of the wait, does what is due (see WaitSchedule), and returns when it wants to be
+    // called again. Called by a thread that waits for `awaited` in the operation, after the operation's
+    // deadline has been set.
     Deadline run_wait_schedule(const std::vector<int>& awaited, const Operation& operation);
     // Writes a line to the standard error for each operation that has waited that long; 0: never.
     void give_notice_after(std::chrono::milliseconds length) { notice_after_ = length; }
@@ -166,6 +170,7 @@ class PeerMesh {
 
     Membership membership_;
     Lifeline lifeline_;
+    CallSlot call_slot_;
     Deadline granted_for_{};
     Deadline granted_{};
     std::chrono::milliseconds notice_after_{0};
