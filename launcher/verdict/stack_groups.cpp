@@ -87,6 +87,24 @@ std::string threads_text(const Observation& one, bool native) {
     return text;
 }
 
+// The last calls of those ranks of which one is known.
+boost::json::array calls_json(const std::vector<Observation>& observations) {
+    boost::json::array calls;
+    for (const Observation& one : observations) {
+        if (!one.call) continue;
+        const CollectiveCall& call = *one.call;
+        boost::json::object object{{"rank", one.rank},
+                                   {"number", call.number},
+                                   {"operation", harmless_line(call.operation)},
+                                   {"group", harmless_line(call.group)},
+                                   {"since_s", nullptr},
+                                   {"awaits", boost::json::value_from(call.awaited)}};
+        if (call.for_ms) object["since_s"] = static_cast<double>(*call.for_ms) / 1000;
+        calls.push_back(std::move(object));
+    }
+    return calls;
+}
+
 }  // namespace
 
 std::vector<StackGroup> stack_groups(const std::vector<Observation>& observations) {
@@ -139,6 +157,7 @@ boost::json::object stacks_json(const StacksTaking& taking, const std::vector<Ob
                                {"ranks_asked", taking.ranks_asked},
                                {"ranks_answered", observations.size() - failed.size()},
                                {"groups", json_of<StackRules>(stack_groups(observations))},
+                               {"calls", calls_json(observations)},
                                {"failed", json_of<StackRules>(failed)},
                                {"verdict", verdict_json(verdict, taking)},
                                {"nccl", nullptr}};

@@ -122,6 +122,7 @@ ProcessLook look_at_process(pid_t pid, WaitReader& waits, const LookTerms& terms
         if (look.why_unreadable.empty()) look.why_unreadable = to_reason(pid, mappings.error().value());
         return look;
     }
+    look.call = read_published_call(memory, *mappings);
     const std::string why = add_python_frames(look, view, memory, *mappings);
     if (look.why_unreadable.empty()) look.why_unreadable = why;
     const bool is_bare = look.threads.front().frames.empty();
@@ -130,11 +131,13 @@ ProcessLook look_at_process(pid_t pid, WaitReader& waits, const LookTerms& terms
     return look;
 }
 
-bool has_python(pid_t pid) {
+bool may_be_rank(pid_t pid) {
     const auto mappings = read_mappings(pid);
-    return mappings && std::any_of(mappings->begin(), mappings->end(), [](const Mapping& mapping) {
-               return python_name(mapping.path).has_value();
-           });
+    if (!mappings) return false;
+    const bool has_python = std::any_of(mappings->begin(), mappings->end(), [](const Mapping& mapping) {
+        return python_name(mapping.path).has_value();
+    });
+    return has_python || publishes_calls(*mappings);
 }
 
 }  // namespace launch

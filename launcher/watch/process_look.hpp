@@ -7,9 +7,11 @@
 
 #include <sys/types.h>
 
+#include <optional>
 #include <string>
 #include <vector>
 
+#include "launcher/look/call_reader.hpp"
 #include "launcher/look/frame.hpp"
 #include "launcher/look/waits/wait_reader.hpp"
 #include "rendezvous/base/deadline.hpp"
@@ -35,15 +37,16 @@ struct ThreadLook {
 struct ProcessLook {
     pid_t pid = 0;
     std::vector<ThreadLook> threads;  // the main thread first; empty: the process has ended
-    bool is_collecting = false;       // Python's collector runs
-    std::string why_unreadable;       // why frames, or all, are missing; empty: they are not
+    std::optional<PublishedCall> call;
+    bool is_collecting = false;  // Python's collector runs
+    std::string why_unreadable;  // why frames, or all, are missing; empty: they are not
 };
 
 // Returns what is seen. `waits` is for this look, and the process is one of its scope.
 ProcessLook look_at_process(pid_t pid, WaitReader& waits, const LookTerms& terms = {});
 
-// Says whether the process runs a Python interpreter, by the files that it has mapped.
-bool has_python(pid_t pid);
+// Says whether the process runs a Python interpreter or uses our collectives, by what it has mapped.
+bool may_be_rank(pid_t pid);
 
 }  // namespace launch
 }  // namespace ddprun

@@ -10,6 +10,7 @@
 
 #include "launcher/process/process_table.hpp"
 #include "launcher/watch/process_look.hpp"
+#include "launcher/watch/published_calls.hpp"
 #include "rendezvous/base/deadline.hpp"
 #include "rendezvous/system/quiet_thread.hpp"
 
@@ -23,10 +24,11 @@ struct RankProcesses {
     std::vector<pid_t> processes;
 };
 
-// Returns the process that does the rank's work: of `bash run.sh`, `uv run train.py` the Python below.
+// Returns the process that does the rank's work: of `bash run.sh`, `uv run train.py` the Python below, or the
+// program that uses our collectives.
 pid_t working_process(const RankProcesses& rank) {
-    const auto python = std::find_if(rank.processes.begin(), rank.processes.end(), has_python);
-    return python == rank.processes.end() ? rank.worker->pid : *python;
+    const auto worker = std::find_if(rank.processes.begin(), rank.processes.end(), may_be_rank);
+    return worker == rank.processes.end() ? rank.worker->pid : *worker;
 }
 
 const ThreadLook* main_of(const ProcessLook& look) {
@@ -124,6 +126,7 @@ Observation NodeLook::observe(const RankProcesses& rank) {
     if (const ThreadLook* main = main_of(look)) {
         add_wait(*main, seen);
         seen.frames = main->frames;
+        if (look.call) seen.call = observed_call(*look.call, main->wait, std::chrono::steady_clock::now());
         if (!seen.frames.empty())
             seen.source = seen.frames.front().native ? StackSource::native : StackSource::python;
     }

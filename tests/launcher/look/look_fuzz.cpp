@@ -12,6 +12,7 @@
 #include <string_view>
 #include <vector>
 
+#include "launcher/look/call_reader.hpp"
 #include "launcher/look/elf_file.hpp"
 #include "launcher/look/kernel_view.hpp"
 #include "launcher/look/mappings.hpp"
@@ -83,6 +84,9 @@ void read_stream(std::string_view bytes) {
         case 1: mapped_symbol(memory, 0x1000, "_PyRuntime"); break;
         case 2: file_symbol(memory, 0, memory, "_PyRuntime", ".PyRuntime"); break;
         case 3: find_python(memory, {{0x1000, 0x2000, 0, "r--p", "/usr/bin/python3"}}, ""); break;
+        case 4:
+            read_published_call(memory, {{0x1000, 0x2000, 0, "rw-s", "/memfd:ddprun-calls (deleted)"}});
+            break;
         default: pthread_ids(memory, std::vector<std::uintptr_t>{1, 2, 3}, std::vector<pid_t>{1, 2, 3});
     }
 }

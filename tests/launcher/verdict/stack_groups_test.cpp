@@ -93,10 +93,13 @@ TEST_CASE("stacks: JSON of schema 1") {
     look[15].wait.reset();
     look[3].threads = {{77, "pt_data", wait_of(WaitKind::poll), {native("poll", "/lib/libc.so.6")}}};
     const HangVerdict verdict = judge(look, {.quiet = std::chrono::seconds(31), .limit = {}});
+    look[0].call = CollectiveCall{"all_reduce", "a1", 12, 31'250, {3, 15}};
+    look[1].call = CollectiveCall{"barrier", "a1", 11, {}, {}};
     const auto object = stacks_json(kTaking, look, verdict);
     std::string names;
     for (const auto& member : object) names += std::string(member.key()) + " ";
-    CHECK(names == "schema id taken_unix_ms took_ms ranks_asked ranks_answered groups failed verdict nccl ");
+    CHECK(names ==
+          "schema id taken_unix_ms took_ms ranks_asked ranks_answered groups calls failed verdict nccl ");
     CHECK(object.at("schema") == 1);
     CHECK(object.at("ranks_answered") == 15);
     CHECK(object.at("nccl").is_null());
@@ -109,6 +112,10 @@ TEST_CASE("stacks: JSON of schema 1") {
     CHECK(group.at("frames").at(0).at("native") == true);
     CHECK(group.at("source") == "python");
     CHECK(object.at("groups").at(1).at("object").is_null());
+    CHECK(
+        boost::json::serialize(object.at("calls").at(0)) ==
+        R"({"rank":0,"number":12,"operation":"all_reduce","group":"a1","since_s":3.125E1,"awaits":[3,15]})");
+    CHECK(object.at("calls").at(1).at("since_s").is_null());
     CHECK(boost::json::serialize(object.at("failed")) == R"([{"rank":15,"why":"no answer"}])");
     const auto& told = object.at("verdict").as_object();
     CHECK(told.at("kind") == "hang");
