@@ -5,9 +5,9 @@
 //   kill-me RANK SEED          all ranks loop over operations; RANK is killed by a timer at a moment drawn
 //   from SEED exit-quietly RANK          RANK ends with exit code 0 in the middle, without a goodbye absent
 //   RANK MILLISECONDS   RANK stays away until its standard input ends; the operation's limit is MILLISECONDS
-//   mismatch RANK              RANK passes one element more than the others
-//   use-for-ever               all ranks loop over operations
-//   exchange-for-ever RANK SEED  as kill-me, in groups of large messages to both neighbours
+//   absent-in-half RANK MILLISECONDS  the same where the even ranks, and the odd ones, have a communicator
+//   each mismatch RANK              RANK passes one element more than the others use-for-ever all ranks loop
+//   over operations exchange-for-ever RANK SEED  as kill-me, in groups of large messages to both neighbours
 //   reduce-for-ever            all ranks loop over large all_reduces
 //   reduce-shared-for-ever     the same, of buffers from the communicator
 //
@@ -150,10 +150,21 @@ int argument(const std::vector<std::string>& arguments, std::size_t index) {
     return std::stoi(arguments[index]);
 }
 
+void meet_without(Communicator& comm, bool is_absent, Communicator& whole) {
+    std::vector<float> data(1000);
+    whole.barrier();
+    say_ready();
+    if (is_absent) stay_away();
+    // One who comes late may find all it needs for the first call, but nobody in the second.
+    comm.all_reduce(std::span(data), ReduceOp::sum);
+    comm.barrier();
+}
+
 void run(const std::vector<std::string>& arguments) {
     const std::string mode = arguments.empty() ? "" : arguments[0];
     CommunicatorOptions options;
-    if (mode == "absent") options.operation_timeout = std::chrono::milliseconds(argument(arguments, 2));
+    if (mode.starts_with("absent"))
+        options.operation_timeout = std::chrono::milliseconds(argument(arguments, 2));
     Communicator comm = Communicator::from_env(options);
     std::vector<float> data(1000);
     if (mode == "kill-me" || mode == "exchange-for-ever") {
@@ -174,12 +185,10 @@ void run(const std::vector<std::string>& arguments) {
         if (comm.rank() == argument(arguments, 1)) ::_exit(0);
         use_for_ever(comm);
     } else if (mode == "absent") {
-        comm.barrier();
-        say_ready();
-        if (comm.rank() == argument(arguments, 1)) stay_away();
-        // One who comes late may find all it needs for the first call, but nobody in the second.
-        comm.all_reduce(std::span(data), ReduceOp::sum);
-        comm.barrier();
+        meet_without(comm, comm.rank() == argument(arguments, 1), comm);
+    } else if (mode == "absent-in-half") {
+        auto half = comm.split(comm.rank() % 2, comm.rank());
+        meet_without(*half, comm.rank() == argument(arguments, 1), comm);
     } else if (mode == "mismatch") {
         if (comm.rank() == argument(arguments, 1)) data.push_back(0);
         comm.all_reduce(std::span(data), ReduceOp::sum);

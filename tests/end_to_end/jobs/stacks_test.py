@@ -10,7 +10,7 @@ sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 
 import support
 from job_folders import JobsTest
-from support import worker
+from support import program, worker
 
 SECRET = f"a-secret-of-stacks-{os.getpid():010}"
 
@@ -138,6 +138,65 @@ class Stacks(JobsTest):
         os.kill(pid, signal.SIGCONT)
         self.assertEqual(self.run_ctl("kill", job)[0], 0)
         launcher.wait()
+
+    def meet_without(self, *mode):
+        """The words of a C++ worker of our collectives, one rank of which stays away until the test ends."""
+        fifo = os.path.join(self.runtime, "fifo")
+        if not os.path.exists(fifo):
+            os.mkfifo(fifo)
+        self.addCleanup(os.close, os.open(fifo, os.O_RDWR))
+        return ["sh", "-c", f"exec {program('collective_program')} {' '.join(map(str, mode))} 600000 < {fifo}"]
+
+    def calls(self, job, awaits):
+        """What is told once each of these ranks awaits those."""
+        told = {}
+
+        def found():
+            told.update(json.loads(self.stacks("--json", job)))
+            return {call["rank"]: call["awaits"] for call in told["calls"] if call["awaits"]} == awaits
+        self.assertTrue(self.await_jobs(found), told.get("calls"))
+        return told
+
+    def test_a_rank_that_does_not_come_to_our_collective_is_named(self):
+        # Over TCP a rank is told by its neighbour, which itself waits.
+        for transport, awaits in (("auto", {0: [2], 1: [2], 3: [2]}), ("tcp", {0: [2], 1: [2], 3: [1]})):
+            self.environment["DDPRUN_TRANSPORT"] = transport
+            launcher, job = self.running("--nproc-per-node", 4, *self.meet_without("absent", 2), ready=4)
+            told = self.calls(job, awaits)
+            by_rank = {call["rank"]: call for call in told["calls"]}
+            self.assertEqual([(by_rank[rank]["operation"], by_rank[rank]["number"]) for rank in range(4)],
+                             [("all_reduce", 2), ("all_reduce", 2), ("barrier", 1), ("all_reduce", 2)])
+            self.assertEqual(len({call["group"] for call in told["calls"]}), 1)
+            self.assertEqual([call["since_s"] is None for call in (by_rank[0], by_rank[2])], [False, True])
+            self.assertEqual({rank: group["kind"] for group in told["groups"] for rank in group["ranks"]},
+                             {0: "collective", 1: "collective", 2: "pipe", 3: "collective"})
+            self.assertEqual((told["verdict"]["kind"], told["verdict"]["suspects"], told["verdict"]["waiting"]), ("hang", [2], [0, 1, 3]))
+            self.assertRegex(told["verdict"]["sentence"], r"^rank 2 \(\S+\) waits for a pipe.*; ranks 0-1,3 wait in all_reduce.*, call 2")
+            self.assertEqual(self.run_ctl("kill", job)[0], 0)
+            launcher.wait()
+
+    def test_awaited_ranks_of_a_part_are_told_by_their_numbers_in_the_job(self):
+        launcher, job = self.running("--nproc-per-node", 4, *self.meet_without("absent-in-half", 2), ready=4)
+        told = self.calls(job, {0: [2]})
+        self.assertEqual(told["verdict"]["suspects"], [2])
+        self.assertEqual([call["operation"] for call in told["calls"] if call["rank"] == 0], ["all_reduce"])
+        self.assertEqual(self.run_ctl("kill", job)[0], 0)
+        launcher.wait()
+
+    def test_an_awaited_rank_of_another_host_is_named(self):
+        port = support.free_port()
+        words = self.meet_without("absent", 3)
+        launchers = [self.launch("--nnodes", 2, "--node-rank", node, "--master-addr", "127.0.0.1", "--master-port", port, "--nproc-per-node", 2,
+                                 *words, env={"DDPRUN_SECRET": SECRET, "DDPRUN_HOSTID": f"host-{node}"}) for node in range(2)]
+        for launcher in launchers:
+            launcher.wait_for_line("ready", 2)
+        jobs = self.await_jobs(lambda: len(names := [name for name in self.folders() if not name.startswith(".")]) == 2 and names)
+        # Ranks of a host wait for each other, then for those in their places on the other one.
+        told = self.calls(jobs[0], {0: [2], 1: [3], 2: [3]})
+        self.assertEqual(told["verdict"]["suspects"], [3])
+        self.assertEqual(self.run_ctl("kill", jobs[0])[0], 0)
+        for launcher in launchers:
+            launcher.wait()
 
     def test_bad_input_is_one_line(self):
         self.assertEqual(self.run_ctl("stacks", "nothing")[0], 2)
