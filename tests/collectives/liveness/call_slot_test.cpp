@@ -121,6 +121,22 @@ TEST_CASE("call slot: a wait names ranks of the job, and begins once") {
     CHECK(told->since_ns == 8'000'000'000);
 }
 
+TEST_CASE("call slot: a reader can tell that a wait is being told at the moment") {
+    constexpr int kMostWaits = 50'000'000;  // the first thousands are enough
+    CallSlot slot(77, {0, 1});
+    const Slot* told = slot_of(77);
+    slot.begin(call_number(1));
+    std::atomic<bool> was_seen{false}, is_over{false};
+    std::thread watcher([&] {
+        while (!is_over && !was_seen) was_seen = told->turn % 2 != 0;
+    });
+    for (int i = 0; i < kMostWaits && !was_seen; ++i) slot.wait(kThen, {});
+    is_over = true;
+    watcher.join();
+    CHECK(was_seen);
+    CHECK(told->turn % 2 == 0);
+}
+
 TEST_CASE("call slot: more communicators than slots are told of nowhere, and slots are used again") {
     std::vector<std::unique_ptr<CallSlot>> slots;
     for (std::uint64_t group = 1; group <= kCallSlots + 3; ++group) {

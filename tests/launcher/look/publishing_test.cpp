@@ -2,17 +2,37 @@
 #include <unistd.h>
 
 #include <atomic>
+#include <cstring>
 #include <thread>
 
 #include "collectives/liveness/call_slot.hpp"
 #include "launcher/look/call_reader.hpp"
-#include "launcher/look/process_memory.hpp"
+#include "launcher/look/memory_reader.hpp"
 #include "tests/support/catch.hpp"
 
 namespace ddprun {
 namespace {
 
 constexpr int kRanks = 64;
+
+void pass_time(std::uint64_t rounds) {
+    for (std::uint64_t i = 0; i < rounds; ++i) std::atomic_signal_fence(std::memory_order_seq_cst);
+}
+
+// OwnMemory reads this process's memory word by word and takes its time, so that much may change meanwhile.
+class OwnMemory final : public MemoryReader {
+  public:
+    bool read(std::uintptr_t address, std::span<std::byte> into) const override {
+        for (std::size_t at = 0; at < into.size(); at += sizeof(std::uint64_t)) {
+            // NOLINTNEXTLINE(performance-no-int-to-ptr)
+            const auto* word = reinterpret_cast<const std::atomic<std::uint64_t>*>(address + at);
+            const std::uint64_t value = word->load(std::memory_order_acquire);
+            std::memcpy(into.data() + at, &value, sizeof(value));
+            if (into.size() == kCallLine) pass_time(100);
+        }
+        return true;
+    }
+};
 
 Call call_number(std::uint64_t number) {
     Call call;
@@ -52,7 +72,7 @@ TEST_CASE("publishing: a reader sees each call whole, while another thread makes
     const auto mappings = read_mappings(::getpid());
     REQUIRE(mappings.has_value());
     REQUIRE(publishes_calls(*mappings));
-    const ProcessMemory memory(::getpid());
+    const OwnMemory memory;
     std::atomic<bool> is_enough{false};
     std::thread writer([&] {
         for (std::uint64_t number = 2; !is_enough; ++number) {
@@ -60,9 +80,7 @@ TEST_CASE("publishing: a reader sees each call whole, while another thread makes
             const Deadline since{std::chrono::nanoseconds(number)};
             for (int wait = 0; wait < 2; ++wait) {
                 slot.wait(since, awaited_in(number, wait));
-                // As long as a few reads take, more or less.
-                for (std::uint64_t i = 0; i < number % 64 * 200; ++i)
-                    std::atomic_signal_fence(std::memory_order_seq_cst);
+                pass_time(number % 64 * 500);
             }
             if (number % 3 == 0) slot.end();
         }
