@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <iterator>
 #include <map>
+#include <set>
 #include <string_view>
 
 #include "launcher/harmless_text.hpp"
@@ -184,14 +185,18 @@ std::string awaited_text(const std::vector<RankState>& states, const HangVerdict
                        found.waiting.size() == 1 ? "waits" : "wait", whom, own_progress(first));
 }
 
-// "call 41,201: ranks 0-2; call 41,200: rank 3"; empty where all known calls have one number.
+// "call 41,201: ranks 0-2; call 41,200: rank 3"; empty where all known calls have one number, or are of
+// several groups, each of which counts its own.
 std::string numbers_text(const std::vector<RankState>& states) {
     std::map<std::uint64_t, std::vector<int>, std::greater<>> calls;
+    std::set<std::string_view> groups;
     for (const RankState& state : states) {
-        if (state.seen->call && state.seen->call->number != 0)
-            calls[state.seen->call->number].push_back(state.rank());
+        const auto& call = state.seen->call;
+        if (!call || call->number == 0) continue;
+        calls[call->number].push_back(state.rank());
+        groups.insert(call->group);
     }
-    if (calls.size() < 2) return {};
+    if (calls.size() < 2 || groups.size() > 1) return {};
     std::vector<std::string> parts;
     for (const auto& [number, ranks] : calls) {
         if (parts.size() < kMaxPhrases)

@@ -25,6 +25,15 @@ TEST_CASE("verdict: the earlier call is to blame where the place is the same") {
     }
 }
 
+TEST_CASE("verdict: the numbers of calls in several groups are not compared") {
+    const Observed made(Program::cpp);
+    Look look{made.meets(0), made.meets(1, "all_reduce", 140, {}, 7), made.away(2, WaitKind::sleep)};
+    look[1].call->group = "pair";
+    const HangVerdict verdict = judge(look, {});
+    CHECK(verdict.suspects == Ranks{2});
+    for (const std::string& line : verdict.evidence) CHECK_FALSE(line.starts_with("call "));
+}
+
 TEST_CASE("verdict: a rank that waits for one outside is in no ring") {
     const Observed made(Program::sockets);
     const Look look{made.meets(0, "all_reduce", 140, {1, 3}), made.meets(1, "all_reduce", 140, {0}),
