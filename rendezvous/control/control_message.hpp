@@ -154,8 +154,13 @@ struct WorkersGone {
     // failure: the first worker of this node that failed by itself, now with what could be found out about
     // it.
     std::optional<Failure> failure;
+    // others, left: what the node's ranks did, see Failure, whether that tells something or not.
+    std::vector<RanksDoing> others = {};
+    std::vector<RanksDoing> left = {};
 };
-BOOST_DESCRIBE_STRUCT(WorkersGone, (), (round, all_zero, progressed, failure))
+BOOST_DESCRIBE_STRUCT(WorkersGone, (), (round, all_zero, progressed, failure, others, left))
+constexpr std::size_t limit_of(Of<&WorkersGone::others>) { return kMaxDoings; }
+constexpr std::size_t limit_of(Of<&WorkersGone::left>) { return kMaxDoings; }
 
 // RankEnds: how workers of the round ended; from an agent its own, from the coordinator those of all nodes.
 // At most kMaxEndsInMessage in one message.

@@ -17,7 +17,9 @@ struct Claims {
     const JobNode& node;
 
     bool operator()(const WorkerFailed& failed) const { return is_own_failure(failed.failure); }
-    bool operator()(const WorkersGone& gone) const { return !gone.failure || is_own_failure(*gone.failure); }
+    bool operator()(const WorkersGone& gone) const {
+        return (!gone.failure || is_own_failure(*gone.failure)) && are_own(gone.others) && are_own(gone.left);
+    }
     bool operator()(const WorkerDying& dying) const { return node.has_rank(dying.rank); }
     bool operator()(const RankSucceeded& succeeded) const { return node.has_rank(succeeded.rank); }
     bool operator()(const RankEnds& ends) const {
@@ -25,16 +27,22 @@ struct Claims {
                            [this](const RankEnd& end) { return is_own(node, end.rank, end.local_rank); });
     }
     bool operator()(const StillRunning& running) const {
-        return running.count <= node.hello.local_world_size &&
-               std::all_of(running.ranks.begin(), running.ranks.end(), [this](const RankRange& range) {
-                   return node.has_rank(range.first) && node.has_rank(range.last);
-               });
+        return running.count <= node.hello.local_world_size && are_own(running.ranks);
     }
     template <typename Other>
     bool operator()(const Other&) const {
         return true;
     }
 
+    bool are_own(const std::vector<RankRange>& ranks) const {
+        return std::all_of(ranks.begin(), ranks.end(), [this](const RankRange& range) {
+            return node.has_rank(range.first) && node.has_rank(range.last);
+        });
+    }
+    bool are_own(const std::vector<RanksDoing>& doings) const {
+        return std::all_of(doings.begin(), doings.end(),
+                           [this](const RanksDoing& one) { return are_own(one.ranks); });
+    }
     bool is_own_failure(const Failure& failure) const {
         return failure.kind == Failure::Kind::worker_failed && is_own(node, failure.rank, failure.local_rank);
     }

@@ -153,6 +153,8 @@ std::vector<NodeRanks> Round::begin(Roster& roster, TimePoint now) {
     progressed_ = requeue_ = false;
     failures_ = {};
     cause_.reset();
+    others_.clear();
+    left_.clear();
     deaths_told_ = 0;
     exit_wait_.round_begins();
     signals_.round_begins();
@@ -216,6 +218,9 @@ void Round::contend(const JobNode& node, const ControlMessage& message) {
 void Round::find_cause(const JobNodes& nodes) {
     if (auto first = failures_.first([&nodes](int rank) { return end_of_rank(nodes, rank); }))
         cause_ = std::move(first);
+    if (!cause_) return;
+    cause_->others = worth_telling(others_);
+    cause_->left = worth_telling(left_);
 }
 
 bool Round::count_down(NodeRun& run) {
@@ -234,6 +239,8 @@ bool Round::node_gone(const JobNode& node, NodeRun& run, const WorkersGone* gone
         run.all_zero = gone->all_zero;
         run.is_gone = true;
         progressed_ = progressed_ || gone->progressed;
+        add_doings(others_, gone->others);
+        add_doings(left_, gone->left);
         if (gone->failure) failures_.tell(node.hello.node_rank, placed_on(node, *gone->failure));
     }
     return count_down(run);

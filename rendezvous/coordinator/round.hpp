@@ -203,6 +203,8 @@ class Round {
     bool requeue_ = false;   // the workers were sent a signal for that
     FirstFailure failures_;  // each node's
     std::optional<Failure> cause_;
+    std::vector<RanksDoing> others_;  // of all nodes, see WorkersGone
+    std::vector<RanksDoing> left_;
     std::size_t deaths_told_ = 0;  // messages
     ExitWait exit_wait_;
     SignalNotices signals_;  // that the workers were sent

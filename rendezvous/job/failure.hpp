@@ -4,12 +4,11 @@
 #include <cstddef>
 #include <cstdint>
 #include <string>
-#include <utility>
 #include <vector>
 
 #include "rendezvous/job/exit_status.hpp"
 #include "rendezvous/job/number_limits.hpp"
-#include "rendezvous/text/number_text.hpp"
+#include "rendezvous/job/ranks_doing.hpp"
 
 namespace ddprun {
 inline namespace job {
@@ -51,13 +50,19 @@ struct Failure {
     int witness = -1;
     std::string accusation;  // "does not answer"; empty without one
     std::string testimony;   // the witness's own words; empty without one
+    // others: what ranks did at that moment, before any was told to end; `left`: those that had not ended at
+    // half of the grace. Empty where nothing was seen that tells something.
+    std::vector<RanksDoing> others;
+    std::vector<RanksDoing> left;
 };
 BOOST_DESCRIBE_STRUCT(Failure, (),
                       (kind, node_rank, host, rank, local_rank, pid, exit_code, signal, core_dumped,
                        unix_time_ms, message, error_message, traceback, hint, last_lines, witness, accusation,
-                       testimony))
+                       testimony, others, left))
 constexpr std::size_t limit_of(Of<&Failure::host>) { return kMaxHostText; }
 constexpr std::size_t limit_of(Of<&Failure::last_lines>) { return kMaxLastLines; }
+constexpr std::size_t limit_of(Of<&Failure::others>) { return kMaxDoings; }
+constexpr std::size_t limit_of(Of<&Failure::left>) { return kMaxDoings; }
 constexpr NumberRange range_of(Of<&Failure::node_rank>) { return kNodeOrNoneRange; }
 constexpr NumberRange range_of(Of<&Failure::rank>) { return kRankOrNoneRange; }
 constexpr NumberRange range_of(Of<&Failure::local_rank>) { return {-1, kMaxWorkersPerNode - 1}; }
@@ -137,22 +142,6 @@ constexpr NumberRange range_of(Of<&RankEnd::wall_ms>) { return kMillisecondRange
 inline bool is_sound(const RankEnd& end) {
     if (end.manner == RankEnd::Manner::succeeded) return end.exit_code == 0;
     return end.manner != RankEnd::Manner::failed || end.exit_code != 0;
-}
-
-// RankRange is neighbouring ranks, both ends included, so that many fit a message and a line. Plain values,
-// pure functions.
-struct RankRange {
-    int first = 0;
-    int last = 0;
-};
-BOOST_DESCRIBE_STRUCT(RankRange, (), (first, last))
-constexpr NumberRange range_of(Of<&RankRange::first>) { return kRankRange; }
-constexpr NumberRange range_of(Of<&RankRange::last>) { return kRankRange; }
-inline bool is_sound(const RankRange& range) { return range.first <= range.last; }
-
-// Joins neighbouring ranks; the ranks may come in any order and more than once.
-inline std::vector<RankRange> ranges_of(std::vector<int> ranks) {
-    return spans_of<RankRange>(std::move(ranks));
 }
 
 }  // namespace job

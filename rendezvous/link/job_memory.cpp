@@ -53,6 +53,8 @@ void JobMemory::learn(const ControlMessage& message) {
         // It is said once more, beside much else.
         cause.traceback.clear();
         cause.last_lines.clear();
+        cause.others.clear();
+        cause.left.clear();
         for (std::string* text :
              {&cause.message, &cause.error_message, &cause.hint, &cause.accusation, &cause.testimony})
             *text = cut_text(*text, kMaxCauseCarried);

@@ -23,6 +23,8 @@ inline Failure sample_failure() {
     failure.witness = 2;
     failure.accusation = "does not answer";
     failure.testimony = "all_reduce: rank 12 does not answer";
+    failure.others = {{{{0, 2}, {4, 15}}, RanksDoing::Manner::waited, "waited in all_reduce (train.py:140)"}};
+    failure.left = {{{{3, 3}}, RanksDoing::Manner::stood, "slept in next_batch (data.py:88)"}};
     failure.message = "a \"quoted\" line\nand a second, with \xff no valid UTF-8";
     return failure;
 }
@@ -95,7 +97,7 @@ inline std::vector<ControlMessage> sample_messages() {
             WorkerFailed{2, sample_failure()},
             WorkerDying{2, 12, 0xffff'ffff'ffff'fffe, true},
             AgentSignalled{2, 15, "the time is over"},
-            WorkersGone{2, true, true, sample_failure()},
+            WorkersGone{2, true, true, sample_failure(), sample_failure().others, sample_failure().left},
             RankEnds{2, {sample_end(), sample_end()}},
             NoticeSignal{2, 10, true},
             Heartbeat{3, 2},

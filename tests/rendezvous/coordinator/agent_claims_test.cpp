@@ -36,6 +36,9 @@ TEST_CASE("an agent speaks of its own workers only") {
         CHECK(can_be_true(WorkerDying{0, rank, 1, true}, node) == own);
         CHECK(can_be_true(RankSucceeded{0, rank}, node) == own);
         CHECK(can_be_true(ends_of(rank, 0), node) == own);
+        const std::vector<RanksDoing> doings = {{{{2, rank}}, RanksDoing::Manner::waited, "waited"}};
+        CHECK(can_be_true(WorkersGone{.others = doings}, node) == own);
+        CHECK(can_be_true(WorkersGone{.left = doings}, node) == own);
         CHECK(can_be_true(StillRunning{0, 1, {{rank, rank}}, 1}, node) == own);
         CHECK(can_be_true(StillRunning{0, 1, {{2, rank}}, 1}, node) == own);
     }

@@ -88,6 +88,29 @@ TEST_CASE("who was seen to end before the failure was told is its cause") {
     }
 }
 
+TEST_CASE("what the ranks of all nodes did becomes the cause's, where it tells something") {
+    using Manner = RanksDoing::Manner;
+    for (const bool waits : {false, true}) {
+        Game game(2);
+        game.round.stop(game.round.tell(game.node(0), failure_with(3, 0)), game.roster, kStart);
+        WorkersGone first = gone(0, false), second = gone(0, false);
+        first.others = {{{{1, 1}}, waits ? Manner::waited : Manner::other, "waited in all_reduce (a.py:3)"}};
+        second.others = {{{{2, 2}}, Manner::other, "ran"}, {{{3, 3}}, Manner::other, "was stopped"}};
+        second.left = first.others;
+        second.left[0].ranks = {{3, 3}};
+        game.round.node_gone(game.node(0), game.run(0), &first);
+        game.round.node_gone(game.node(1), game.run(1), &second);
+        game.round.find_cause(game.roster.nodes());
+        CHECK(doings_text(game.round.cause()->others) ==
+              (waits ? "rank 2 ran; rank 3 was stopped; rank 1 waited in all_reduce (a.py:3)" : ""));
+        CHECK(doings_text(game.round.cause()->left) == (waits ? "rank 3 waited in all_reduce (a.py:3)" : ""));
+        game.round.begin(game.roster, kStart);
+        game.round.stop(game.round.tell(game.node(0), failure_with(3, 0)), game.roster, kStart);
+        game.round.find_cause(game.roster.nodes());
+        CHECK(game.round.cause()->others.empty());
+    }
+}
+
 TEST_CASE("only a resize is replaced as what ends the round") {
     for (const auto kind : {Failure::Kind::resized, Failure::Kind::worker_failed}) {
         Game game(1);
