@@ -33,8 +33,14 @@ PYTHON = "/usr/bin/python3" if os.path.exists("/usr/bin/python3") else sys.execu
 WORKER = """#!/bin/sh
 rank="${RANK:-$OMPI_COMM_WORLD_RANK}"
 if [ "$rank" = "$FAILING_RANK" ]; then exec %(python)s -I -S "%(folder)s/fail.py"; fi
+if [ "$SLEEPER" = python ]; then exec %(python)s -I -S "%(folder)s/sleep.py"; fi
 echo up >"%(folder)s/up"
 exec sleep 600
+"""
+SLEEPING_WORKER = """
+import os, signal
+os.write(os.open("%(folder)s/up", os.O_WRONLY), b"up\\n")
+signal.pause()
 """
 FAILING_WORKER = """
 import os, time
@@ -256,9 +262,9 @@ class FailureBench:
     def __init__(self, folder):
         self.folder = folder
         names = {"folder": folder, "python": PYTHON}
-        for name, text in (("worker.sh", WORKER % names), ("fail.py", FAILING_WORKER % names)):
+        for name, text in (("worker.sh", WORKER), ("sleep.py", SLEEPING_WORKER), ("fail.py", FAILING_WORKER)):
             with open(os.path.join(folder, name), "w", encoding="utf-8") as file:
-                file.write(text)
+                file.write(text % names)
         self.worker = ["/bin/sh", os.path.join(folder, "worker.sh")]
         for fifo in ("up", "word"):
             os.mkfifo(os.path.join(folder, fifo))
@@ -277,14 +283,14 @@ class FailureBench:
             seen += os.read(self.up, 4096)
         return True
 
-    def start(self, commands, failing_rank):
+    def start(self, commands, failing_rank, sleeper=""):
         """Starts launchers whose workers carry this bench's folder in their environment; -1: no rank is to fail."""
-        environment = {**MPI_ENVIRONMENT, "FAILING_RANK": str(failing_rank), "BENCH_FOLDER": self.folder}
+        environment = {**MPI_ENVIRONMENT, "FAILING_RANK": str(failing_rank), "BENCH_FOLDER": self.folder, "SLEEPER": sleeper}
         return [Process(command, environment) for command in commands]
 
-    def milliseconds(self, commands, workers, failing_rank, expected=7, limit=LIMIT_SECONDS):
+    def milliseconds(self, commands, workers, failing_rank, expected=7, limit=LIMIT_SECONDS, sleeper=""):
         """From the failing worker's stamp to the last launcher's exit; None when a time limit passed."""
-        processes = self.start(commands, failing_rank)
+        processes = self.start(commands, failing_rank, sleeper)
         ended = self.all_up(workers)
         if ended:
             os.write(self.word, b"!")

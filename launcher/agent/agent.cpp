@@ -15,6 +15,7 @@
 #include "launcher/agent/worker_network.hpp"
 #include "launcher/guardian/guardian.hpp"
 #include "launcher/join/join_reporter.hpp"
+#include "launcher/report/failure_report.hpp"
 #include "launcher/wall_clock.hpp"
 #include "rendezvous/base/deadline.hpp"
 #include "rendezvous/control/control_text.hpp"
@@ -147,6 +148,7 @@ class Agent final : public AgentControls, public AgentLinkObserver, public Round
             send(still_running_of(asked->round, status().workers));
         if (const auto* restarting = std::get_if<Restarting>(&message)) {
             log_.warn(to_text(*restarting));
+            for (const std::string& line : doing_lines(restarting->cause)) log_.warn(line);
             await_finish(std::chrono::milliseconds(restarting->delay_ms));
         }
         if (const auto event = job_.learn(message)) handle(*event);
@@ -229,6 +231,7 @@ class Agent final : public AgentControls, public AgentLinkObserver, public Round
     void report_gone() {
         const WorkersGone gone = round_->gone();
         if (gone.failure) job_.learn_failure(*gone.failure);
+        job_.learn_doings(gone);
         send(gone);
         await_finish({});
     }

@@ -16,6 +16,7 @@
 //                   left once more: the feature may hold the signal for a while, to look at them as they are
 //   line            a worker of this node has printed a line, if the feature wants_lines(); on another thread
 //   round_over      no worker of this node is left, nor anything that they have started
+//   told_gone       the coordinator is about to be told that, after a stop: the feature adds what it has seen
 //   ended           the job is over here
 //
 // The agent calls everything but line() on its own thread, from inside run_agent(), in the order in which it
@@ -144,9 +145,17 @@ struct EventTold {
     std::string lines;
 };
 
+// RanksSeen: what this node's ranks did when they were looked at before they were told to end.
+struct RanksSeen {
+    int round = 0;
+    bool is_half_over = false;  // at half of the grace
+    std::vector<RanksDoing> ranks;
+};
+BOOST_DESCRIBE_STRUCT(RanksSeen, (), (round, is_half_over, ranks))
+
 using AgentNews = std::variant<PlaceKnown, StateChanged, SignalSent, SignalReceived, TimeWarning,
                                CoordinatorLost, TookOver, LedAgain, StopTyped, WindowChanged, Suspended,
-                               Resumed, WorkerEnded, TimerExpired, RefusedCaller, EventTold>;
+                               Resumed, WorkerEnded, TimerExpired, RanksSeen, RefusedCaller, EventTold>;
 
 // LogLevel: how loud a line is, as LauncherLog has it.
 enum class LogLevel { debug, info, warn };
@@ -266,6 +275,7 @@ class Feature {
         static_cast<void>(rank), static_cast<void>(stream), static_cast<void>(text);
     }
     virtual void round_over() {}
+    virtual void told_gone(WorkersGone&) {}
     // Returns one line about trouble, if there was any, which is shown.
     virtual std::optional<std::string> ended(const JobResult&) { return std::nullopt; }
 

@@ -50,6 +50,14 @@ AgentEvent JobKnowledge::learn_failure(const Failure& failure) {
     return AgentEvent::worker_failed;
 }
 
+void JobKnowledge::learn_doings(const WorkersGone& gone) {
+    for (auto* failure : {&known_.first_failure, &own_failure_}) {
+        if (!*failure) continue;
+        (*failure)->others = worth_telling(gone.others);
+        (*failure)->left = worth_telling(gone.left);
+    }
+}
+
 AgentEvent JobKnowledge::learn_signal(int signal, bool impatient) {
     if (known_.signal == 0) known_.signal = signal;
     interrupted_ = interrupted_ || signal == SIGINT;

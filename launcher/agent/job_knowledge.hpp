@@ -29,6 +29,9 @@ class JobKnowledge {
     // Takes a failure of a worker of this node. Called when the worker has failed, and again, with all that
     // is known, once all workers are gone.
     AgentEvent learn_failure(const Failure& failure);
+    // Takes what the ranks of this node did before they were told to end, which counts until the
+    // coordinator's last word tells of all.
+    void learn_doings(const WorkersGone& gone);
     // Takes a terminating signal to this agent; `impatient`: it repeats an earlier one, so the user does not
     // want to wait any more.
     AgentEvent learn_signal(int signal, bool impatient);

@@ -351,7 +351,11 @@ void RoundWorkers::step_done() {
     if (--open_steps_ == 0) observer_.workers_gone(unkillable_);
 }
 
-WorkersGone RoundWorkers::gone() const { return ledger_.gone(file_state(options_.progress_file)); }
+WorkersGone RoundWorkers::gone() const {
+    WorkersGone gone = ledger_.gone(file_state(options_.progress_file));
+    features_.at(&Feature::told_gone, gone);
+    return gone;
+}
 
 std::string RoundWorkers::error_file_text(int rank) const {
     const auto text = error_file_texts_.find(rank);

@@ -119,6 +119,10 @@ constexpr EventRow row_of(const TimerExpired*) {
     return {"timer.expired", {"round", "rank", "local_rank", "pid", "scope", "length_ms", "signal"}};
 }
 
+constexpr EventRow row_of(const RanksSeen*) {
+    return {"stacks", {"round", "half_of_grace=is_half_over", "groups=ranks"}};
+}
+
 json::object members_of(const auto& whole, const auto& names) {
     json::object all;
     put_members<EventRules>(all, whole);

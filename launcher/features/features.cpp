@@ -12,6 +12,7 @@
 #include "launcher/features/stuck_workers.hpp"
 #include "launcher/features/time_limit.hpp"
 #include "launcher/features/watchdog.hpp"
+#include "launcher/watch/last_look.hpp"
 
 namespace ddprun {
 inline namespace launch {
@@ -75,6 +76,7 @@ constexpr FeatureRow kFeatures[] = {
     {make_time_limit, asks_for_time_limit},  // --time-limit, --warn-before
     {make_watchdog, asks_for_watchdog, nullptr, late_timer_variables},
     {make_stuck_workers, asks_for_stuck_workers},
+    {make_last_look, always},
     {make_failure_judge, asks_for_judge},          // --on-failure
     {make_node_check, asks_for_node_check},        // --check
     {make_started_agent, asks_for_started_agent},  // --hosts

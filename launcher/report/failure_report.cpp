@@ -11,8 +11,10 @@
 #include "launcher/harmless_text.hpp"
 #include "launcher/wall_clock.hpp"
 #include "rendezvous/base/check.hpp"
+#include "rendezvous/coordinator/first_failure.hpp"
 #include "rendezvous/job/exit_status.hpp"
 #include "rendezvous/job/failure_reason.hpp"
+#include "rendezvous/job/time_out.hpp"
 #include "rendezvous/text/number_text.hpp"
 
 namespace ddprun {
@@ -127,6 +129,8 @@ constexpr std::size_t kMaxMessageLines = 3;
 constexpr std::size_t kMaxSurvivorsNamed = 5;
 // A path is of use only as a whole.
 constexpr std::size_t kMaxLogsLine = PATH_MAX + kMaxShownLine;
+// As much as fits a line with what stands before it.
+constexpr std::size_t kMaxDoingsLine = kMaxShownLine - 40;
 constexpr const char* kIndent = "  ";
 constexpr const char* kEvidence = "    | ";
 
@@ -259,7 +263,36 @@ std::string survivor_line(const std::vector<std::string>& survivors) {
 
 void append(Lines& lines, const Lines& more) { lines.insert(lines.end(), more.begin(), more.end()); }
 
+std::string when_text(const Failure& failure) {
+    switch (failure.kind) {
+        case Failure::Kind::worker_failed: break;
+        case Failure::Kind::node_lost: return "ranks when it was lost";
+        case Failure::Kind::signalled:
+        case Failure::Kind::overdue:
+        case Failure::Kind::resized: return "ranks at that time";
+    }
+    return failure.witness < 0 ? "others when it failed"
+                               : fmt::format("ranks when rank {} failed", failure.witness);
+}
+
+// Returns the rank that has failed since it did not want to wait any longer; -1: none has.
+int gave_up(const Failure& failure) {
+    const bool is_by_itself = failure.kind == Failure::Kind::worker_failed && failure.witness < 0;
+    return is_by_itself && is_time_out(raised_by(failure)) ? failure.rank : -1;
+}
+
 }  // namespace
+
+std::vector<std::string> doing_lines(const Failure& failure) {
+    Lines lines;
+    if (!failure.others.empty())
+        lines.push_back(when_text(failure) + ": " +
+                        harmless_line(doings_text(failure.others, gave_up(failure)), kMaxDoingsLine));
+    if (!failure.left.empty())
+        lines.push_back("left at half of the grace: " +
+                        harmless_line(doings_text(failure.left), kMaxDoingsLine));
+    return lines;
+}
 
 std::vector<std::string> end_lines(const Finish& finish, std::size_t room) {
     check(room >= 1, "no line is left for the other ranks");
@@ -298,6 +331,7 @@ std::string failure_report(const ReportFacts& facts) {
     Lines lines{failure_sentence(facts.entry_name, cause)};
     if (auto text = circumstances(facts); !text.empty()) lines.push_back(kIndent + text);
     if (!is_told_by_message(cause)) append(lines, message_lines(cause.message));
+    for (const std::string& line : doing_lines(cause)) lines.push_back(kIndent + line);
     if (!cause.hint.empty()) lines.push_back("  hint: " + harmless_line(cause.hint));
 
     Lines last = message_lines(facts.finish.message);

@@ -39,6 +39,7 @@ struct ReportFacts {
 //       at 2024-05-01 12:34:56.789 +0200; restarts so far: 1 of 3, the last one because of: rank 3: exit code
 //       1
 //       cannot start './a.out': no such file     (where a worker could not be started, or a node was lost)
+//       others when it failed: ...               (doing_lines())
 //       hint: ...
 //       its error file says:                     (message and traceback; with it or without:)
 //       its last lines on stderr:                (the reason first if it stands above them, see last_words())
@@ -54,6 +55,13 @@ std::string failure_report(const ReportFacts& facts);
 
 // Returns the first line of the report, by which the result file, ddpctl and Python tell of the failure, too.
 std::string failure_sentence(const std::string& entry_name, const Failure& cause);
+
+// Returns what ranks did when it failed, and those that were left at half of the grace: a line each, if there
+// is something to tell.
+//
+//     others when it failed: rank 3 slept in next_batch (data.py:88); ranks 0-2 waited in all_reduce
+//     (train.py:140)
+std::vector<std::string> doing_lines(const Failure& failure);
 
 // Says how the ranks besides the first failure ended: at most `room` (at least 1) lines about Finish::others
 // and the counts beside it. Each rank has a line if they fit, else all ranks that ended alike share one. The

@@ -109,16 +109,20 @@ std::vector<Phrase> phrases_of(const std::vector<RankState>& states, const std::
 struct VerbRow {
     std::string_view one;
     std::string_view several;
+    std::string_view past;
 };
-constexpr VerbRow kVerbs[] = {{"waits", "wait"}, {"sleeps", "sleep"}, {"runs", "run"},  {"is", "are"},
-                              {"has", "have"},   {"writes", "write"}, {"reads", "read"}};
+constexpr VerbRow kVerbs[] = {
+    {"waits", "wait", "waited"}, {"sleeps", "sleep", "slept"}, {"runs", "run", "ran"},   {"is", "are", "was"},
+    {"has", "have", "had"},      {"writes", "write", "wrote"}, {"reads", "read", "read"}};
 
-std::string for_several(const std::string& doing) {
+std::string with_verb(const std::string& doing, std::string_view VerbRow::*form) {
     const std::string_view verb = std::string_view(doing).substr(0, doing.find(' '));
     const auto row = std::find_if(std::begin(kVerbs), std::end(kVerbs),
                                   [&](const VerbRow& one) { return one.one == verb; });
-    return row == std::end(kVerbs) ? doing : std::string(row->several) + doing.substr(verb.size());
+    return row == std::end(kVerbs) ? doing : std::string(row->*form) + doing.substr(verb.size());
 }
+
+std::string for_several(const std::string& doing) { return with_verb(doing, &VerbRow::several); }
 
 std::string subject(const std::vector<int>& ranks, const std::vector<std::string>& hosts) {
     const bool is_one_host = !hosts.empty() && !hosts[0].empty() && ranks.size() == 1;
@@ -244,6 +248,8 @@ std::string doing_text(const RankState& state) {
         return "waits for other ranks" + own_place(state) + call_text(state);
     return kernel_text(state);
 }
+
+std::string past_text(const std::string& doing) { return with_verb(doing, &VerbRow::past); }
 
 std::string sentence_of(const std::vector<RankState>& states, const HangVerdict& found) {
     if (found.kind == VerdictKind::none) return {};

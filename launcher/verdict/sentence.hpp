@@ -20,6 +20,9 @@ std::string line_text(const Frame& frame);
 // Returns what one rank does: "waits for a file system in next_batch (data.py:88), /mnt/shards/0113.tar".
 std::string doing_text(const RankState& state);
 
+// Returns what doing_text() has returned as what was so: "waited for a file system in ...".
+std::string past_text(const std::string& doing);
+
 // Returns one sentence for what was found among the ranks; empty for `none`.
 std::string sentence_of(const std::vector<RankState>& states, const HangVerdict& found);
 

@@ -37,8 +37,8 @@ const ThreadLook* main_of(const ProcessLook& look) {
 
 class NodeLook {
   public:
-    NodeLook(const LookScope& scope, const std::atomic<bool>& is_cancelled)
-        : scope_(scope), is_cancelled_(is_cancelled) {
+    NodeLook(const LookScope& scope, const std::atomic<bool>& is_cancelled, const TellSeen& tell)
+        : scope_(scope), is_cancelled_(is_cancelled), tell_(tell) {
         find_processes();
         WaitScope wait_scope;
         wait_scope.launcher = ::getpid();
@@ -65,6 +65,7 @@ class NodeLook {
 
     const LookScope& scope_;
     const std::atomic<bool>& is_cancelled_;
+    const TellSeen& tell_;
     const Deadline deadline_ = std::chrono::steady_clock::now() + scope_.limit;
     std::vector<RankProcesses> ranks_;
     std::map<pid_t, int> rank_of_;  // of each process of the node's ranks
@@ -95,6 +96,7 @@ void NodeLook::work() {
         const std::size_t i = next_++;
         if (i >= ranks_.size()) return;
         observations_[i] = observe(ranks_[i]);
+        if (tell_) tell_(observations_[i]);
     }
 }
 
@@ -139,8 +141,9 @@ Observation NodeLook::observe(const RankProcesses& rank) {
 
 }  // namespace
 
-std::vector<Observation> look_at_ranks(const LookScope& scope, const std::atomic<bool>& is_cancelled) {
-    return NodeLook(scope, is_cancelled).run();
+std::vector<Observation> look_at_ranks(const LookScope& scope, const std::atomic<bool>& is_cancelled,
+                                       const TellSeen& tell) {
+    return NodeLook(scope, is_cancelled, tell).run();
 }
 
 }  // namespace launch

@@ -4,6 +4,7 @@
 
 #include <atomic>
 #include <chrono>
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -24,9 +25,13 @@ struct LookScope {
 // kMostLookers: ranks that are looked at side by side.
 inline constexpr std::size_t kMostLookers = 8;
 
+// TellSeen takes what was seen of one rank as soon as that is known, on several threads side by side.
+using TellSeen = std::function<void(const Observation&)>;
+
 // Returns what is seen of each rank. Blocks for some milliseconds a rank, by which the caller's thread is not
-// the agent's; returns early, with what is there, once `is_cancelled`.
-std::vector<Observation> look_at_ranks(const LookScope& scope, const std::atomic<bool>& is_cancelled);
+// the agent's; returns early, with what is there, once `is_cancelled`. `tell` may be empty.
+std::vector<Observation> look_at_ranks(const LookScope& scope, const std::atomic<bool>& is_cancelled,
+                                       const TellSeen& tell = {});
 
 }  // namespace launch
 }  // namespace ddprun

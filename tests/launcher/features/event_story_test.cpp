@@ -215,6 +215,16 @@ TEST_CASE("event story: what happens to the agent itself") {
     CHECK(told.hears(Heartbeat{}, kTime).empty());
 }
 
+TEST_CASE("events: what this node's ranks did before they were told to end") {
+    EventStory told = story();
+    const RanksSeen seen{2, true, {{{{0, 2}}, RanksDoing::Manner::waited, "waited in f (a.py:1)"}}};
+    const boost::json::object ranks{{"first", 0}, {"last", 2}};
+    const boost::json::object group{
+        {"ranks", boost::json::array{ranks}}, {"manner", "waited"}, {"doing", "waited in f (a.py:1)"}};
+    CHECK(own(told.learns(seen, kTime), "ddprun.stacks") ==
+          boost::json::object{{"round", 2}, {"half_of_grace", true}, {"groups", boost::json::array{group}}});
+}
+
 TEST_CASE("event story: the end has torchrun's event of each worker of this node, and of the agent") {
     EventStory told = story();
     RoundReady round = round_of(2, 4);

@@ -63,6 +63,39 @@ TEST_CASE("report: a worker that exited") {
           "  survivors: 0");
 }
 
+TEST_CASE("report: what others did when it failed stands below it; a time-out names who is waited for") {
+    using Manner = RanksDoing::Manner;
+    Failure failure = worker_failure();
+    failure.message = "rank 5 raised first";
+    failure.hint = "a hint";
+    failure.others = {{{{0, 2}, {4, 4}}, Manner::waited, "waited in all_reduce (train.py:140)"},
+                      {{{3, 3}}, Manner::stood, "slept in next_batch (data.py:88)"}};
+    const std::string head =
+        "train.py failed; first failure: rank 5 (local rank 1) on node 1 (gpu07), pid 4242: exit code 7\n"
+        "  rank 5 raised first\n";
+    CHECK(report_of(failure, 7) ==
+          head +
+              "  others when it failed: rank 3 slept in next_batch (data.py:88); ranks 0-2,4 waited in "
+              "all_reduce (train.py:140)\n"
+              "  hint: a hint\n"
+              "  exiting with code 7\n"
+              "  survivors: 0");
+    failure.error_message = "RuntimeError: Timed out waiting 3000ms for recv operation to complete";
+    failure.left = {{{{3, 3}}, Manner::stood, "slept in close (data.py:99)"}};
+    CHECK(doing_lines(failure) ==
+          std::vector<std::string>{
+              "others when it failed: rank 3 slept in next_batch (data.py:88); ranks 0-2,4 waited for it in "
+              "all_reduce (train.py:140); rank 5 gave up first",
+              "left at half of the grace: rank 3 slept in close (data.py:99)"});
+    // A rank that another one blames has not given up.
+    failure.witness = 1;
+    failure.accusation = "timed out";
+    failure.left.clear();
+    CHECK(doing_lines(failure) ==
+          std::vector<std::string>{"ranks when rank 1 failed: rank 3 slept in next_batch (data.py:88); "
+                                   "ranks 0-2,4 waited in all_reduce (train.py:140)"});
+}
+
 TEST_CASE("report: a worker that a signal ended, and when") {
     Failure failure = worker_failure();
     failure.exit_code = 139;
