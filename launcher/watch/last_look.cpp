@@ -4,6 +4,7 @@
 #include <boost/asio/post.hpp>
 #include <boost/asio/steady_timer.hpp>
 #include <condition_variable>
+#include <csignal>
 #include <mutex>
 #include <set>
 #include <system_error>
@@ -12,6 +13,7 @@
 
 #include "launcher/verdict/doings.hpp"
 #include "rendezvous/base/alive.hpp"
+#include "rendezvous/coordinator/first_failure.hpp"
 #include "rendezvous/job/time_out.hpp"
 #include "rendezvous/system/quiet_thread.hpp"
 
@@ -20,7 +22,6 @@ inline namespace launch {
 namespace {
 
 using std::chrono::milliseconds;
-using Clock = std::chrono::steady_clock;
 
 constexpr milliseconds kShortLook{20};
 // So long a thread is waited for that still reads a worker which has ended.
@@ -72,10 +73,14 @@ class Reading {
     std::vector<Observation> seen_;
 };
 
-const WorkerStatus* worker_of(const AgentStatus& node, int rank) {
-    const auto worker = std::find_if(node.workers.begin(), node.workers.end(),
-                                     [rank](const WorkerStatus& one) { return one.rank == rank; });
-    return worker == node.workers.end() ? nullptr : &*worker;
+// Returns the worker of which the last words may name a time-out; nullptr where it is none of this node's, or
+// a signal ended it that no program sends itself.
+const WorkerStatus* speaker_of(const AgentStatus& node, const Failure& failure) {
+    const auto worker = std::find_if(node.workers.begin(), node.workers.end(), [&](const WorkerStatus& one) {
+        return one.rank == reporter_of(failure) && one.exit_code;
+    });
+    const bool has_ended_itself = failure.signal == 0 || failure.signal == SIGABRT;
+    return worker == node.workers.end() || !has_ended_itself ? nullptr : &*worker;
 }
 
 class LastLook final : public Feature {
@@ -106,10 +111,11 @@ class LastLook final : public Feature {
     }
 
   private:
-    bool start(const AgentStatus& node);
-    // Has the look go on for longer where the failed worker says that its time was over.
-    void read_words(const AgentStatus& node, const Failure& failure);
+    // Has the look end soon, unless the failed worker's last words name a time-out.
+    void read_words(const WorkerStatus& failed);
+    // Ends the look at the latest so long after its begin.
     void limit(milliseconds longest);
+    void start(const AgentStatus& node, milliseconds longest);
     // Keeps what was read, and lets the signal pass.
     void look_over();
     void note_raised();
@@ -121,9 +127,9 @@ class LastLook final : public Feature {
     std::optional<boost::asio::steady_timer> timer_;
     std::shared_ptr<Reading> reading_;
     std::thread thread_;
-    Clock::time_point begun_;
     int look_ = 0;  // numbers the looks
-    GoOn go_on_;    // while a look is under way
+    std::chrono::steady_clock::time_point begun_;
+    GoOn go_on_;  // while a look is under way
     bool is_half_over_ = false;
     std::vector<Observation> seen_first_;
     std::vector<Observation> seen_later_;
@@ -134,58 +140,57 @@ class LastLook final : public Feature {
 bool LastLook::before_stop(const StopCause& cause, const GoOn& go_on) {
     const auto longest = look_time(cause);
     if (!longest || agent_ == nullptr) return false;
+    leave();
     const AgentStatus node = agent_->status();
     const bool is_over = std::all_of(node.workers.begin(), node.workers.end(),
                                      [](const WorkerStatus& worker) { return worker.exit_code.has_value(); });
-    leave();
-    if (is_over || !start(node)) return false;
-    go_on_ = go_on;
+    if (is_over) return false;
+    ++look_;
     is_half_over_ = cause.is_half_over;
-    limit(*longest);
-    if (!cause.is_half_over && *longest < kLastLookTime) read_words(node, *cause.failure);
-    return true;
+    go_on_ = go_on;
+    const WorkerStatus* failed = *longest < kLastLookTime ? speaker_of(node, *cause.failure) : nullptr;
+    start(node, failed == nullptr ? *longest : kLastLookTime);
+    if (failed != nullptr) read_words(*failed);
+    return go_on_ != nullptr;
 }
 
-bool LastLook::start(const AgentStatus& node) try {
-    begun_ = Clock::now();
+void LastLook::read_words(const WorkerStatus& failed) {
+    agent_->pump().last_lines(failed.local_rank,
+                              alive_.guard([this, look = look_](const std::vector<std::string>& lines) {
+                                  const bool gave_up = std::any_of(lines.begin(), lines.end(), is_time_out);
+                                  if (go_on_ && look == look_ && !gave_up) limit(kShortLook);
+                              }));
+}
+
+void LastLook::limit(milliseconds longest) {
+    timer_->expires_at(begun_ + longest);
+    timer_->async_wait(alive_.guard([this, look = look_](const boost::system::error_code& cancelled) {
+        if (!cancelled && look == look_) look_over();
+    }));
+}
+
+void LastLook::start(const AgentStatus& node, milliseconds longest) try {
+    begun_ = std::chrono::steady_clock::now();
+    limit(longest);
     LookScope scope;
     scope.node = node;
-    scope.limit = kLastLookTime;
-    auto over = alive_.guard([this, look = ++look_] {
+    scope.limit = longest;
+    auto over = alive_.guard([this, look = look_] {
         if (look == look_) look_over();
     });
     reading_ = std::make_shared<Reading>(
         looker_, std::move(scope),
         [executor = agent_->executor(), over]() mutable { boost::asio::post(executor, std::move(over)); });
     thread_ = start_without_signals([reading = reading_] { reading->run(); });
-    return true;
 } catch (const std::system_error&) {  // there is no thread left
-    reading_ = nullptr;
-    return false;
-}
-
-void LastLook::read_words(const AgentStatus& node, const Failure& failure) {
-    const WorkerStatus* worker = worker_of(node, failure.rank);
-    if (worker == nullptr || !worker->exit_code) return;
-    agent_->pump().last_lines(worker->local_rank,
-                              alive_.guard([this, look = look_](const std::vector<std::string>& lines) {
-                                  const bool is_late = std::any_of(lines.begin(), lines.end(), is_time_out);
-                                  if (go_on_ && look == look_ && is_late) limit(kLastLookTime);
-                              }));
-}
-
-void LastLook::limit(milliseconds longest) {
-    timer_->expires_at(begun_ + longest);
-    timer_->async_wait(alive_.guard([this](const boost::system::error_code& cancelled) {
-        if (!cancelled) look_over();
-    }));
+    look_over();
 }
 
 void LastLook::look_over() {
     if (!go_on_) return;
     timer_->cancel();
     auto& seen = is_half_over_ ? seen_later_ : seen_first_;
-    seen = reading_->take();
+    if (reading_) seen = reading_->take();
     note_raised();
     if (is_half_over_) {
         if (const auto told = worth_telling(doings_of(seen)); !told.empty())
@@ -203,11 +208,7 @@ void LastLook::note_raised() {
 
 void LastLook::leave() {
     look_over();
-    if (!thread_.joinable()) return;
-    if (reading_->leave())
-        thread_.join();
-    else
-        thread_.detach();
+    if (thread_.joinable()) reading_->leave() ? thread_.join() : thread_.detach();
     reading_ = nullptr;
 }
 

@@ -18,6 +18,8 @@ namespace ddprun {
 inline namespace launch {
 namespace {
 
+constexpr std::size_t kLeastLookers = 4;
+
 // RankProcesses: a worker's process and those below it, parents first.
 struct RankProcesses {
     const WorkerStatus* worker = nullptr;
@@ -50,7 +52,9 @@ class NodeLook {
 
     std::vector<Observation> run() {
         std::vector<std::thread> others;
-        for (std::size_t i = 1; i < std::min(ranks_.size(), kMostLookers); ++i)
+        // More than there are CPUs would all come to their end at once, and late. Some may be held up.
+        const std::size_t fit = std::max(kLeastLookers, std::size_t{std::thread::hardware_concurrency()});
+        for (std::size_t i = 1; i < std::min({ranks_.size(), kMostLookers, fit}); ++i)
             others.push_back(start_without_signals([this] { work(); }));
         work();
         for (std::thread& other : others) other.join();

@@ -177,10 +177,23 @@ class LastLook(EndToEndTest):
         self.assertEqual([(event["half_of_grace"], event["groups"]) for event in found], [(False, told)])
 
     def test_at_another_failure_they_are_told_too(self):
-        agents, result = self.ranks(PROGRAM, self.folder, "next_batch", "exit")
-        self.assertEqual((result["exit_code"], result["first_failure"]["rank"]), (7, 3))
-        self.assertIn(f"ddprun:   others when it failed: rank 0 slept in next_batch (late.py:{SLEEPS}); "
-                      f"ranks 1-2 waited for rank 0 in all_meet (late.py:{WAITS})\n", agents[0].err())
+        def fails(folder):
+            agents, result = self.ranks(PROGRAM, folder, "next_batch", "exit")
+            self.assertEqual((result["exit_code"], result["first_failure"]["rank"]), (7, 3))
+            return agents[0].err()
+        self.assert_told(fails, f"ddprun:   others when it failed: rank 0 slept in next_batch (late.py:{SLEEPS}); "
+                         f"ranks 1-2 waited for rank 0 in all_meet (late.py:{WAITS})\n")
+
+    def assert_told(self, fails, words):
+        """On a machine that has no time nothing may have answered within 20 ms."""
+        said = ""
+        for _ in range(20):
+            self.environment["HUB_PORT"] = str(free_port())
+            with tempfile.TemporaryDirectory() as folder:
+                said = fails(folder)
+            if words in said:
+                return
+        self.fail(said)
 
     def test_ranks_of_native_programs_that_wait_for_another_rank(self):
         text = PROGRAM.replace("        come()\n        all_meet(connection)\n", """        come()
@@ -200,17 +213,16 @@ class LastLook(EndToEndTest):
             self.assertIn("; rank 3 gave up first\n", agent.err())
 
     def test_at_a_restart_they_are_told_too(self):
-        text = PROGRAM.replace("rank, size", 'if os.environ["TORCHELASTIC_RESTART_COUNT"] == "1":\n    sys.exit(0)\nrank, size', 1)
-        job = self.restarted(text)
-        self.assertEqual(job.wait(), 0, job.err())
-        self.assertRegex(job.err(), r"ddprun: others when it failed: rank 0 slept in next_batch \(late.py:\d+\); ")
-
-    def restarted(self, text):
         path = os.path.join(self.folder, "late.py")
         with open(path, "w", encoding="ascii") as file:
-            file.write(text)
-        return self.launch("--nproc-per-node", 4, "--max-restarts", 1, "--min-uptime", 0, "--no-python", sys.executable, "-B", path,
-                           self.folder, "next_batch", "exit")
+            file.write(PROGRAM.replace("\n\n", "\n\nif os.environ['TORCHELASTIC_RESTART_COUNT'] == '1':\n    sys.exit(0)\n", 1))
+
+        def fails(folder):
+            job = self.launch("--nproc-per-node", 4, "--max-restarts", 1, "--min-uptime", 0, "--no-python", sys.executable, "-B",
+                              path, folder, "next_batch", "exit")
+            self.assertEqual(job.wait(), 0, job.err())
+            return job.err()
+        self.assert_told(fails, "ddprun: others when it failed: rank 0 slept in next_batch (late.py:")
 
     def test_ranks_that_compute_or_stand_where_no_line_is_known_tell_nothing(self):
         for words in ([sys.executable, "-c", 'import os\nif os.environ["RANK"] == "0":\n    os._exit(3)\nwhile True:\n    pass'],

@@ -39,6 +39,7 @@ JobResult killed_job() {
     failure.witness = 2;
     failure.accusation = "died";
     failure.testimony = "rank 5 died: \"x\"";
+    failure.others = {{{{0, 3}}, RanksDoing::Manner::waited, "waited in f"}};
     result.first_failure = failure;
     RankEnd lost{.rank = 9, .local_rank = 1, .node_rank = 2, .host = "gpu08"};
     lost.manner = RankEnd::Manner::lost;
@@ -99,7 +100,11 @@ TEST_CASE("result: the whole truth as JSON") {
             "exit_code": 137, "signal": 9, "signal_name": "SIGKILL", "core_dumped": false,
             "time_unix_ms": 1714559696789, "time": "2024-05-01T10:34:56.789Z", "message": "", "error_message": "",
             "traceback": "", "hint": "", "last_lines": ["a \"quoted\" line", "\ufffd\u001b"],
-            "witness": 2, "accusation": "died", "testimony": "rank 5 died: \"x\""},
+            "witness": 2, "accusation": "died", "testimony": "rank 5 died: \"x\"",
+            "others": [{"ranks": [{"first": 0, "last": 3}], "manner": "waited", "doing": "waited in f"
+}], "left": []
+}
+,
         "ranks": [
             {"rank": 0, "local_rank": 0, "node_rank": 0, "host": "", "pid": 11, "manner": "stopped", "exit_code": 143,
              "signal": 15, "signal_name": "SIGTERM", "core_dumped": false, "outlasted_grace": false, "wall_ms": 1500},
@@ -111,7 +116,8 @@ TEST_CASE("result: the whole truth as JSON") {
         "resize_count": 1,
         "resizes": [{"round": 1, "reason": "a node (gpu08) has come", "time_unix_ms": 1714559600000,
                      "time": "2024-05-01T10:33:20.000Z"}],
-        "survivors": ["pid 18"], "unknown_nodes": [], "unknown_node_count": 0})");
+        "survivors": ["pid 18"], "unknown_nodes": [], "unknown_node_count": 0
+})");
     expected.as_object()["version"] = DDPRUN_VERSION;
     CHECK(json::parse(text) == expected);
 }

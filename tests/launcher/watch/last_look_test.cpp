@@ -124,7 +124,7 @@ TEST_CASE("last look: the signal waits for the answer, which is told once the wo
     Looked looked([](const LookScope& scope, const std::atomic<bool>&, const TellSeen& tell) {
         if (scope.node.workers.size() == 4) tell(asleep(2));
     });
-    REQUIRE(looked.stop(failed()));
+    REQUIRE(looked.stop(timed_out()));
     looked.await_signal();
     CHECK(looked.goes_on == 1);
     const WorkersGone gone = looked.gone();
@@ -149,7 +149,7 @@ TEST_CASE("last look: what has not answered in time is left out, and a thread th
                 tell(asleep(1));
                 if (is_cancelled) over->open();
             });
-        REQUIRE(looked.stop(failed()));
+        REQUIRE(looked.stop(timed_out()));
         looked.await_signal();
         CHECK(doings_text(looked.gone().others) == "rank 0 slept in next_batch (data.py:88)");
     }
@@ -171,6 +171,15 @@ TEST_CASE("last look: what was read by then counts where the workers end before 
     gate->open();
 }
 
+TEST_CASE("last look: at another failure the signal passes as well, though no words were read") {
+    const auto gate = std::make_shared<Gate>();
+    Looked looked([gate](const LookScope&, const std::atomic<bool>&, const TellSeen&) { gate->wait(); });
+    REQUIRE(looked.stop(failed()));
+    looked.await_signal();
+    CHECK(looked.gone().others.empty());
+    gate->open();
+}
+
 TEST_CASE("last look: nothing is looked at where nothing runs, or the user ends the job") {
     Looked looked(look_nowhere);
     StopCause interrupted = failed();
@@ -188,7 +197,7 @@ TEST_CASE("last look: those that are left at half of the grace are told at once,
     Looked looked([&looks](const LookScope&, const std::atomic<bool>&, const TellSeen& tell) {
         tell(asleep(looks++));
     });
-    REQUIRE(looked.stop(failed()));
+    REQUIRE(looked.stop(timed_out()));
     looked.await_signal();
     StopCause half = failed();
     half.is_half_over = true;
@@ -207,7 +216,7 @@ TEST_CASE("last look: a rank that fails by itself meanwhile does not count as on
         tell(asleep(0));
         tell(asleep(1));
     });
-    REQUIRE(looked.stop(failed()));
+    REQUIRE(looked.stop(timed_out()));
     looked.await_signal();
     WorkerEnded ended{
         .round = 2, .end = {.rank = 0, .exit_code = 1, .manner = RankEnd::Manner::failed}, .use = {}};
