@@ -110,6 +110,13 @@ CallSlot::~CallSlot() {
     calls_.give_back(place_);
 }
 
+void CallSlot::end_wait() noexcept {
+    waits_ = false;
+    last_.is_open = false;
+    slot_->call.store(to_word(last_), std::memory_order_relaxed);
+    last_.is_open = true;
+}
+
 void CallSlot::wait(Deadline since, std::span<const int> awaited) noexcept {
     const std::uint64_t call = slot_->call.load(std::memory_order_relaxed);
     // A rank that stood still gets its time again, and has been in the call all the same.
@@ -121,6 +128,7 @@ void CallSlot::wait(Deadline since, std::span<const int> awaited) noexcept {
         if (about.awaited == kCallAwaited || rank < 0 || place >= job_ranks_.size()) break;
         if (job_ranks_[place] <= kMostCallRank) set_awaited_rank(ranks, about.awaited++, job_ranks_[place]);
     }
+    waits_ = true;
     const std::uint64_t turn = slot_->turn.load(std::memory_order_relaxed);
     slot_->turn.store(turn + 1, std::memory_order_relaxed);
     // Each of them releases, so that who sees one sees the turn before it, too.

@@ -39,10 +39,9 @@ class CallSlot {
             page_->latest.store(place_, std::memory_order_relaxed);
     }
 
-    // Ends the call, or does nothing.
+    // Ends the call, where it has waited; else there is nothing to take back.
     void end() noexcept {
-        const std::uint64_t call = slot_->call.load(std::memory_order_relaxed);
-        slot_->call.store(call & ~std::uint64_t{1}, std::memory_order_relaxed);
+        if (waits_) end_wait();
     }
 
     // Tells that the open call, which began then, waits for these ranks of the communicator. Costs about as
@@ -52,26 +51,27 @@ class CallSlot {
   private:
     using Slot = CallSlotOf<std::atomic<std::uint64_t>>;
 
+    void end_wait() noexcept;
+
     ProcessCalls& calls_;
     const std::vector<int> job_ranks_;
     CallPage* page_;
     std::uint64_t place_;
     Slot* slot_;
     CallWord last_{.is_open = true};
+    bool waits_ = false;
 };
 
-// CallEnd ends what has begun in a slot, if there is one.
+// CallEnd ends what has begun in a slot.
 class CallEnd {
   public:
-    explicit CallEnd(CallSlot* slot) noexcept : slot_(slot) {}
+    explicit CallEnd(CallSlot& slot) noexcept : slot_(slot) {}
     CallEnd(const CallEnd&) = delete;
     CallEnd& operator=(const CallEnd&) = delete;
-    ~CallEnd() {
-        if (slot_ != nullptr) slot_->end();
-    }
+    ~CallEnd() { slot_.end(); }
 
   private:
-    CallSlot* slot_;
+    CallSlot& slot_;
 };
 
 }  // namespace detail

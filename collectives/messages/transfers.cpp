@@ -30,6 +30,7 @@ MessageRequest request_of(const Task& task, int rank) {
 
 void Transfers::run(const Task& task) {
     PeerMesh::Operation operation = tcp_.begin(task.call, task.timeout);
+    const CallEnd end(tcp_.mesh().call_slot());
     const int rank = tcp_.mesh().rank();
     if (!task.members) {
         MessageOperation work(request_of(task, rank));

@@ -382,7 +382,6 @@ std::unique_ptr<Session> open_session(Membership membership, std::optional<TcpLi
     if (mesh != nullptr) {
         session->messenger = make_messenger(messages, session->lifeline, options.operation_timeout);
         session->executor->send_by(std::make_unique<Transfers>(*mesh, *session->messenger));
-        session->executor->tell_ends(mesh->mesh().call_slot());
     }
     session->lifeline->complete_join();
     return session;

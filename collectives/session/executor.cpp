@@ -15,7 +15,6 @@
 #include "collectives/call/task.hpp"
 #include "collectives/call/work_state.hpp"
 #include "collectives/error.hpp"
-#include "collectives/liveness/call_slot.hpp"
 #include "collectives/messages/transfers.hpp"
 #include "rendezvous/system/own_process.hpp"
 
@@ -222,7 +221,6 @@ void Executor::serve() {
 
 void Executor::carry_out(const Task& task) {
     refuse_if_left(task.call.operation);
-    const CallEnd end(call_slot_);
     const Call& call = task.call;
     if (transfers_ && is_point_to_point(call.operation)) return transfers_->run(task);
     if (backend_->on_device()) {

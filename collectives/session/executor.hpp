@@ -33,7 +33,6 @@ inline namespace detail {
 // kMaxStarted: how many started operations may wait for their turn; a thread that starts more waits.
 inline constexpr std::size_t kMaxStarted = 4096;
 
-class CallSlot;
 class Messenger;
 class ThreadWorkState;
 class Transfers;
@@ -43,8 +42,6 @@ class Executor {
     Executor(std::unique_ptr<Backend> backend, int world_size);
     // Makes sends, receives and groups go by `transfers`. Called before the first operation.
     void send_by(std::unique_ptr<Transfers> transfers);
-    // Makes the ends of operations be told there, which the backend has. Called before the first operation.
-    void tell_ends(CallSlot& slot) { call_slot_ = &slot; }
     // Waits for what was started, then lets the backend leave.
     ~Executor();
 
@@ -113,7 +110,6 @@ class Executor {
 
     std::unique_ptr<Backend> backend_;
     std::unique_ptr<Transfers> transfers_;  // null: by the backend
-    CallSlot* call_slot_ = nullptr;         // null: there is none
     int world_size_;
     // scratch_: inputs of premul_sum, multiplied, where no output has room for them; small parts behind each
     // other. Kept between calls.

@@ -54,7 +54,10 @@ class ShmChannel {
 
     // Begins the next call.
     void open(const PeerMesh::Operation& operation);
-    void close() { waiter_.wake_if_owed(); }
+    void close() {
+        mesh_.call_slot().end();
+        waiter_.wake_if_owed();
+    }
     // payload() and slot() hold what ranks announce with the open call. Each rank writes its own before
     // announce(), and reads another's after await(). The memory stays until the next call but one is opened.
     std::byte* payload(int rank) const { return segment_.flag(rank, bank()).payload.data(); }

@@ -63,6 +63,7 @@ PeerMesh::Operation TcpBackend::prepare(const Task& task) {
 void TcpBackend::run(const Task& task) {
     PeerMesh::Operation operation = begin(task.call, task.timeout);
     operation.deadline = Deadline::clock::now() + operation.timeout.length;
+    const CallEnd end(mesh_.call_slot());
     try {
         dispatch(task, operation);
     } catch (const LinkLost& lost) {

@@ -2,9 +2,9 @@
 // that reads the process's memory. Standard library only.
 //
 // The page is a memfd, so that /proc/PID/maps names it; no descriptor is kept, and forked children do not
-// have the page. A communicator has a slot, a cache line of its own. Begin and end of a call are one store
-// each. What else there is to say is written only by a thread that waits for long, between two stores of
-// `turn`, which is odd meanwhile.
+// have the page. A communicator has a slot, a cache line of its own. A call is one store, at its begin. What
+// else there is to say is written only by a thread that waits for long, between two stores of `turn`, which
+// is odd meanwhile; the end is told of a call that has waited.
 //
 // Nothing in the page is to be believed by a reader: a process may write anything into its memory.
 #pragma once
@@ -63,7 +63,7 @@ struct CallWord {
     std::uint64_t number = 0;     // among the rank's collectives in the group, from 1; 40 bits
     std::uint32_t count = 0;      // sends, receives and groups since that one; 16 bits
     std::uint32_t operation = 0;  // the place of its name; 7 bits
-    bool is_open = false;         // it has not ended
+    bool is_open = false;         // it has not ended; stays where it has not waited for long
 
     bool operator==(const CallWord&) const = default;
 };

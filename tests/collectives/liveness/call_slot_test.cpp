@@ -66,8 +66,12 @@ TEST_CASE("call slot: begin and end are told in a page of the process's own") {
     CHECK(name_in(*own_page(), told->call) == "all_reduce");
     CHECK(&own_page()->slots[own_page()->latest] == told);
     slot.end();
+    CHECK(call_of(told->call).is_open);
+    slot.wait(kThen, {});
+    slot.end();
     slot.end();
     CHECK_FALSE(call_of(told->call).is_open);
+    CHECK(call_of(told->call).number == 5);
     // The exchange of counts is part of the operation that has them.
     Call parts = call_number(6, Operation::parts);
     parts.root = static_cast<int>(Operation::all_to_all);
