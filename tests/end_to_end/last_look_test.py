@@ -212,6 +212,21 @@ class LastLook(EndToEndTest):
             self.assertRegex(agent.err(), rf"others when it failed: .*rank 2 waited for .* in all_meet \(late.py:{WAITS}\)")
             self.assertIn("; rank 3 gave up first\n", agent.err())
 
+    def test_at_the_loss_of_a_node_those_that_are_left_are_told(self):
+        path = os.path.join(self.folder, "late.py")
+        text = PROGRAM.replace("    wait_for_others()\n", "    wait_for_others()\n    print('others wait', flush=True)\n    signal.pause()\n")
+        with open(path, "w", encoding="ascii") as file:
+            file.write(text)
+        port = free_port()
+        agents = [self.launch("--nnodes", 2, "--node-rank", node, "--nproc-per-node", 2, "--master-addr", "127.0.0.1",
+                              "--master-port", port, "--no-python", sys.executable, "-B", path, self.folder, "next_batch", "exit")
+                  for node in range(2)]
+        agents[1].wait_for_line("others wait")
+        agents[1].send(signal.SIGKILL)
+        self.assertNotEqual(agents[0].wait(), 0)
+        self.assertRegex(agents[0].err(), r"ranks when it was lost: rank 0 slept in next_batch \(late.py:\d+\); "
+                         r"rank 1 waited for rank 0 in all_meet \(late.py:\d+\)\n")
+
     def test_at_a_restart_they_are_told_too(self):
         path = os.path.join(self.folder, "late.py")
         with open(path, "w", encoding="ascii") as file:

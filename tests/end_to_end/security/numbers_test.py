@@ -17,7 +17,7 @@ MAGIC = b"DDPR"
 UNAVAILABLE = 69
 FAILURE = {"kind": "worker_failed", "node_rank": 1, "host": "liar", "rank": 1, "local_rank": 0, "pid": 7, "exit_code": 3,
            "signal": 0, "core_dumped": False, "unix_time_ms": 0, "message": "", "error_message": "", "traceback": "", "hint": "",
-           "last_lines": [], "witness": -1, "accusation": "", "testimony": ""}
+           "last_lines": [], "witness": -1, "accusation": "", "testimony": "", "others": [], "left": []}
 FINISH = {"type": "finish", "exit_code": 0, "failed": False, "message": "", "others": [], "failed_too": 0, "stopped": 0, "lost": 0,
           "succeeded": 1, "restarts": [], "resizes": [], "unknown_nodes": [], "unknown_node_count": 0}
 READY = {"type": "round_ready", "round": 0, "job_id": "false-1", "group_rank": 1, "group_world_size": 2, "place": 1,
@@ -123,7 +123,8 @@ class FalseNode(NumbersTest):
         node.say({"type": "worker_failed", "round": 0, "failure": FAILURE})
         while node.hear()["type"] != "stop":
             pass
-        node.say({"type": "workers_gone", "round": 0, "all_zero": False, "progressed": False, "failed": False})
+        node.say({"type": "workers_gone", "round": 0, "all_zero": False, "progressed": False, "failed": False,
+                  "others": [], "left": []})
         self.assertEqual(first.wait(), 3, first.err())
 
 

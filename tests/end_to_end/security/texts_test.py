@@ -20,7 +20,8 @@ HARMFUL = re.compile("[\x00-\x09\x0b-\x1f\x7f-\x9f\u200e\u200f\u2028-\u202e\u206
 FAILURE = {"kind": "worker_failed", "node_rank": 0, "host": "gpu" + HOSTILE, "rank": 0, "local_rank": 0, "pid": 7,
            "exit_code": 3, "signal": 0, "core_dumped": False, "unix_time_ms": 0, "message": HOSTILE,
            "error_message": HOSTILE, "traceback": HOSTILE, "hint": HOSTILE, "last_lines": [HOSTILE], "witness": -1,
-           "accusation": "", "testimony": ""}
+           "accusation": "", "testimony": "", "left": [],
+           "others": [{"ranks": [{"first": 0, "last": 0}], "manner": "waited", "doing": HOSTILE}]}
 
 
 def membership(number, **members):
