@@ -49,7 +49,7 @@ long rendezvous_test
 short launcher_test BIN/launcher_test $(without "limit timer*" "how 100*" "two sockets*" "*NUMA*" "the caches*" "unbound*" \
     "only the CPUs*" "exclusive*" "CPUs, memory*")
 long launcher_test
-short look_test BIN/look_test 'native stacks*,a wait*,waits*,*registers*,a process*'
+short look_test BIN/look_test 'native stacks*,waits: the numbers*'
 long look_test BIN/look_test $(without "a stop:*")
 long watch_test
 short contraction BIN/train_digits_unit_test [mlp]
