@@ -15,7 +15,7 @@ from support import program
 
 ROOT = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..")
 PROGRAMS = ("ddprun", "ddpctl", "ddpbench")
-COMMANDS = ("list", "status", "logs", "events", "attach", "kill")
+COMMANDS = ("list", "status", "logs", "events", "stacks", "attach", "kill")
 
 
 def output_of(*words, **more):
@@ -188,7 +188,7 @@ class Help(unittest.TestCase):
 class Completion(unittest.TestCase):
     CASES = (("ddprun --nn", {"--nnodes"}), ("ddprun --rdzv-e", {"--rdzv-endpoint"}),
              ("ddprun --nnodes 2 --nod", {"--node-rank"}), ("ddprun --nnodes=2 --nod", {"--node-rank"}),
-             ("ddpctl kill --no", {"--no-wait"}), ("ddpctl logs some-id --fo", {"--follow"}), ("ddpctl st", {"status"}),
+             ("ddpctl kill --no", {"--no-wait"}), ("ddpctl logs some-id --fo", {"--follow"}), ("ddpctl stat", {"status"}),
              ("ddpbench all_reduce --min", {"--minbytes"}))
 
     def script(self, name, shell):
