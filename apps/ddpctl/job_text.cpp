@@ -196,6 +196,10 @@ std::string status_text(const Job& job, const std::optional<JobView>& status, st
     } else if (status) {
         const bool has_nodes = status->nodes.size() > 1;
         fact(text, "phase", harmless_line(status->state) + bound_text(status->nodes, now_unix_ms));
+        if (status->verdict)
+            fact(text, "hangs",
+                 fmt::format("for {} s: {}", status->verdict->age_s,
+                             harmless_line(status->verdict->sentence)));
         if (status->restarts && status->max_restarts)
             fact(text, "restarts", of_all(*status->restarts, *status->max_restarts));
         if (has_nodes) node_facts(text, status->nodes);
@@ -249,7 +253,9 @@ std::string list_json(const std::vector<JobFacts>& jobs, std::int64_t now_unix_m
         one["age_s"] =
             record ? json::value(std::max<std::int64_t>(now_unix_ms - record->start_unix_ms, 0) / 1000)
                    : json::value(nullptr);
-        one["verdict_kind"] = nullptr;
+        const json::value* verdict = one.if_contains("verdict");
+        one["verdict_kind"] =
+            verdict != nullptr && verdict->is_object() ? verdict->at("kind") : json::value(nullptr);
         array.push_back(std::move(one));
     }
     return json::serialize(array) + "\n";

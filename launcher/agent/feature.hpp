@@ -45,6 +45,8 @@
 #include "launcher/process/process_runner.hpp"
 #include "launcher/report/result_file.hpp"
 #include "launcher/stop/stop_consent.hpp"
+#include "launcher/verdict/progress_clock.hpp"
+#include "launcher/verdict/verdict.hpp"
 #include "rendezvous/control/control_message.hpp"
 #include "rendezvous/job/agent_status.hpp"
 #include "rendezvous/secure/secret.hpp"
@@ -140,6 +142,18 @@ struct TimerExpired {
 };
 BOOST_DESCRIBE_STRUCT(TimerExpired, (), (round, rank, local_rank, pid, scope, length_ms, signal))
 
+// HangFound: the job does not get on, and these ranks hold it. HangOver: it gets on again, by this sign.
+struct HangFound {
+    HangVerdict verdict;
+    std::int64_t since_unix_ms = 0;  // of the last sign of progress, or of the round's begin
+    std::int64_t quiet_ms = 0;       // so far
+};
+struct HangOver {
+    std::int64_t quiet_ms = 0;  // in all
+    ProgressSign sign = ProgressSign::output;
+};
+BOOST_DESCRIBE_STRUCT(HangOver, (), (quiet_ms, sign))
+
 // EventTold: whole lines of --events, also without such a file; an empty one asks the event log for them.
 struct EventTold {
     std::string lines;
@@ -153,9 +167,10 @@ struct RanksSeen {
 };
 BOOST_DESCRIBE_STRUCT(RanksSeen, (), (round, is_half_over, ranks))
 
-using AgentNews = std::variant<PlaceKnown, StateChanged, SignalSent, SignalReceived, TimeWarning,
-                               CoordinatorLost, TookOver, LedAgain, StopTyped, WindowChanged, Suspended,
-                               Resumed, WorkerEnded, TimerExpired, RanksSeen, RefusedCaller, EventTold>;
+using AgentNews =
+    std::variant<PlaceKnown, StateChanged, SignalSent, SignalReceived, TimeWarning, CoordinatorLost, TookOver,
+                 LedAgain, StopTyped, WindowChanged, Suspended, Resumed, WorkerEnded, TimerExpired, RanksSeen,
+                 RefusedCaller, HangFound, HangOver, EventTold>;
 
 // LogLevel: how loud a line is, as LauncherLog has it.
 enum class LogLevel { debug, info, warn };

@@ -10,6 +10,7 @@
 #include <cerrno>
 #include <utility>
 
+#include "launcher/file_state.hpp"
 #include "launcher/process/descriptors.hpp"
 #include "launcher/process/process_table.hpp"
 #include "launcher/report/failure_report.hpp"
@@ -22,13 +23,6 @@
 namespace ddprun {
 inline namespace launch {
 namespace {
-
-// Changes when the file does; equal for a file that is not there. For --progress-file.
-std::string file_state(const std::string& path) {
-    struct stat info {};
-    if (::stat(path.c_str(), &info) != 0) return {};
-    return fmt::format("{}:{}:{}.{}", info.st_ino, info.st_size, info.st_mtim.tv_sec, info.st_mtim.tv_nsec);
-}
 
 // The launcher's own place among the features that hold the first signal of a stop.
 constexpr int kOwnHold = -1;

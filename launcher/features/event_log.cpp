@@ -11,8 +11,8 @@
 #include <utility>
 
 #include "launcher/features/event_story.hpp"
-#include "launcher/features/happenings.hpp"
 #include "launcher/harmless_text.hpp"
+#include "launcher/output/happenings.hpp"
 #include "launcher/wall_clock.hpp"
 #include "rendezvous/system/machine.hpp"
 #include "rendezvous/system/quiet_thread.hpp"

@@ -110,6 +110,7 @@ constexpr EventRow row_of(const StateChanged*) { return {"state", {"from=before"
 constexpr EventRow row_of(const SignalReceived*) { return {"signal.received", {"signal"}}; }
 constexpr EventRow row_of(const TimeWarning*) { return {"time.warning", {"signal", "text"}}; }
 constexpr EventRow row_of(const CoordinatorLost*) { return {"coordinator.lost", {"cause"}}; }
+constexpr EventRow row_of(const HangOver*) { return {"hang.over", {"quiet_ms", "sign"}}; }
 constexpr EventRow row_of(const TookOver*) { return {"coordinator.taken_over", {}}; }
 constexpr EventRow row_of(const LedAgain*) { return {"coordinator.found", {}}; }
 constexpr EventRow row_of(const RefusedCaller*) {
@@ -147,6 +148,21 @@ constexpr std::array<std::string_view, 6> kFailureMembers = {"kind", "node_rank"
 
 json::object facts_of(const Failure& failure) {
     return joined(members_of(failure, kFailureMembers), {{"text", event_text(to_text(failure))}});
+}
+
+// The first of them; the sentence tells of all.
+json::array first_ranks(const std::vector<int>& ranks) {
+    constexpr std::size_t kMost = 64;
+    json::array first;
+    for (std::size_t i = 0; i < std::min(ranks.size(), kMost); ++i) first.emplace_back(ranks[i]);
+    return first;
+}
+
+json::object facts_of(const HangFound& found) {
+    return {
+        {"kind", name_of_value(found.verdict.kind)},     {"suspects", first_ranks(found.verdict.suspects)},
+        {"waiting", first_ranks(found.verdict.waiting)}, {"text", event_text(found.verdict.sentence)},
+        {"since_unix_ms", found.since_unix_ms},          {"quiet_ms", found.quiet_ms}};
 }
 
 template <class Set>
@@ -296,6 +312,7 @@ std::string EventStory::learns(const AgentNews& news, const EventTime& time) {
                            {"major_page_faults", ended->use.page_faults}}),
                    time);
     }
+    if (const auto* found = std::get_if<HangFound>(&news)) return own("hang", facts_of(*found), time);
     return std::visit([&](const auto& one) { return row_line(origin_, time, one); }, news);
 }
 

@@ -4,6 +4,7 @@
 
 #include "launcher/features/event_log.hpp"
 #include "launcher/features/failure_judge.hpp"
+#include "launcher/features/hang_watch.hpp"
 #include "launcher/features/health_port.hpp"
 #include "launcher/features/known_job.hpp"
 #include "launcher/features/local_cache.hpp"
@@ -47,6 +48,10 @@ bool asks_for_watchdog(const LaunchOptions& options) {
     return options.features.of<WatchdogOptions>().place.has_value();
 }
 
+bool asks_for_hang_watch(const LaunchOptions& options) {
+    return options.features.of<HangWatchOptions>().limit.has_value();
+}
+
 bool asks_for_stuck_workers(const LaunchOptions& options) {
     const std::string* limit = find_variable(options.environment, kStuckVariable);
     return limit != nullptr && !limit->empty();
@@ -75,6 +80,7 @@ constexpr FeatureRow kFeatures[] = {
     {make_health_port, asks_for_health, open_health_port},
     {make_time_limit, asks_for_time_limit},  // --time-limit, --warn-before
     {make_watchdog, asks_for_watchdog, nullptr, late_timer_variables},
+    {make_hang_watch, asks_for_hang_watch},  // --hang-timeout
     {make_stuck_workers, asks_for_stuck_workers},
     {make_last_look, always},
     {make_failure_judge, asks_for_judge},          // --on-failure

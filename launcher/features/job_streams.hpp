@@ -12,7 +12,7 @@
 #include <vector>
 
 #include "launcher/agent/feature.hpp"
-#include "launcher/features/happenings.hpp"
+#include "launcher/output/happenings.hpp"
 #include "launcher/output/kept_readers.hpp"
 #include "launcher/view/job_stream.hpp"
 #include "launcher/view/node_questions.hpp"

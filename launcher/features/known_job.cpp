@@ -32,7 +32,7 @@
 #include "launcher/view/job_view.hpp"
 #include "launcher/view/node_questions.hpp"
 #include "launcher/wall_clock.hpp"
-#include "launcher/watch/job_looks.hpp"
+#include "launcher/watch/shared_looks.hpp"
 #include "rendezvous/base/error.hpp"
 #include "rendezvous/control/control_message.hpp"
 #include "rendezvous/job/exit_status.hpp"
@@ -98,11 +98,17 @@ SignalEffect effect_of(int signal, const LaunchOptions& options) {
                        " is neither in the job's --signals-to-handle nor in its --forward or --requeue-on"};
 }
 
+std::shared_ptr<SharedLooks> shared_looks_of(const LaunchOptions& options) {
+    const auto& shared = options.features.of<SharedLooksOptions>().shared;
+    return shared ? shared : std::make_shared<SharedLooks>();
+}
+
 class KnownJob final : public Feature {
   public:
     explicit KnownJob(const FeatureInputs& inputs)
         : command_(masked_words(inputs.command)),
-          detached_(inputs.options.features.of<KnownJobOptions>().detached) {}
+          detached_(inputs.options.features.of<KnownJobOptions>().detached),
+          shared_(shared_looks_of(inputs.options)) {}
     KnownJob(const KnownJob&) = delete;
     KnownJob& operator=(const KnownJob&) = delete;
     ~KnownJob() override {
@@ -113,12 +119,13 @@ class KnownJob final : public Feature {
     bool wants_all_ranks() const override { return is_detached() || starts_detached(); }
     void began(AgentControls& agent) override;
     void heard(const ControlMessage& message) override {
-        if (questions_) questions_->hear(message);
+        if (shared_->questions) shared_->questions->hear(message);
         if (streams_) streams_->hear(message);
     }
     void learnt(const AgentNews& news) override {
         if (streams_) streams_->learn(news);
-        if (looks_) looks_->learn(news);
+        if (shared_->looks) shared_->looks->learn(news);
+        learn_verdict(news);
     }
     bool answer(const Question& question, const SayAnswer& say) override;
     void workers_run(const RoundReady& place) override;
@@ -128,8 +135,7 @@ class KnownJob final : public Feature {
         pause_.reset();
         if (streams_) streams_->end(exit_code_);
         streams_.reset();
-        looks_.reset();
-        questions_.reset();
+        shared_->end();
         callers_.clear();
     }
 
@@ -146,6 +152,8 @@ class KnownJob final : public Feature {
     void serve();
     void view(const AgentControls& agent, std::function<void(const JobView&)> done);
     void gather(const AgentControls& agent);
+    void learn_verdict(const AgentNews& news);
+    std::optional<VerdictView> verdict() const;
     void watch();
     void make_anew();
 
@@ -159,9 +167,9 @@ class KnownJob final : public Feature {
     std::size_t room_size_ = 0;         // once it is known of how many ranks the result tells
     OwnedDescriptor parent_;
     std::optional<boost::asio::steady_timer> pause_;            // until a job in the foreground is known
-    std::optional<NodeQuestions> questions_;                    // while there is an agent
+    const std::shared_ptr<SharedLooks> shared_;                 // begun while there is an agent
     std::optional<JobStreams> streams_;                         // likewise
-    std::optional<JobLooks> looks_;                             // likewise
+    std::optional<HangFound> hang_;                             // in this round, as long as it goes on
     std::optional<int> exit_code_;                              // the job's
     std::vector<std::function<void(const JobView&)>> callers_;  // for whom nobody is asked yet
     bool is_gathering_ = false;
@@ -174,9 +182,8 @@ class KnownJob final : public Feature {
 
 void KnownJob::began(AgentControls& agent) {
     agent_ = &agent;
-    questions_.emplace(agent.executor(), [&agent](const ControlMessage& message) { agent.send(message); });
-    streams_.emplace(agent, *questions_);
-    looks_.emplace(agent, *questions_);
+    shared_->begin(agent);
+    streams_.emplace(agent, *shared_->questions);
     if (!starts_detached()) return;
     folder_ = std::exchange(detached_->folder, {});
     room_ = std::move(detached_->room);
@@ -221,7 +228,7 @@ void KnownJob::serve() {
                 .job = [this, agent = agent_](auto done) { view(*agent, std::move(done)); },
                 .stream = [this](const StreamTerms& terms) { return streams_->open(terms); },
                 .stacks = [this](const StacksTerms& terms,
-                                 auto done) { looks_->take(terms, shown_id(), std::move(done)); },
+                                 auto done) { shared_->looks->take(terms, shown_id(), std::move(done)); },
                 .effect_of = [agent = agent_](int signal) { return effect_of(signal, agent->options()); },
                 .deliver = [agent = agent_](int signal) { agent->tell(SignalSent{signal}); }});
 }
@@ -240,22 +247,32 @@ void KnownJob::gather(const AgentControls& agent) {
                              .name = record_.entry_name,
                              .run_id = agent.options().run_id,
                              .started_unix_ms = record_.start_unix_ms};
-        const JobView view = job_view(names, agent.status(), others, why_none);
+        const JobView view = job_view(names, agent.status(), others, why_none, verdict());
         for (const auto& done : callers) done(view);
         is_gathering_ = false;
         if (!callers_.empty()) gather(agent);
     };
     is_gathering_ = true;
     if (agent.status().group_world_size == 1) return shown({}, {});
-    questions_->ask(std::string(kStatusQuestion), {}, shown);
+    shared_->questions->ask(std::string(kStatusQuestion), {}, shown);
 }
 
 bool KnownJob::answer(const Question& question, const SayAnswer& say) {
     if (agent_ == nullptr) return false;
     if (question.kind != kStatusQuestion)
-        return streams_->answer(question, say) || looks_->answer(question, say);
-    say({.text = to_json(agent_->status())});
+        return streams_->answer(question, say) || shared_->looks->answer(question, say);
+    say({.text = to_json(agent_->status(), verdict())});
     return true;
+}
+
+void KnownJob::learn_verdict(const AgentNews& news) {
+    if (const auto* found = std::get_if<HangFound>(&news)) hang_ = *found;
+    if (std::holds_alternative<HangOver>(news)) hang_.reset();
+}
+
+std::optional<VerdictView> KnownJob::verdict() const {
+    if (!hang_) return std::nullopt;
+    return verdict_view(hang_->verdict, hang_->since_unix_ms, unix_time_now_ms());
 }
 
 void KnownJob::watch() {
@@ -349,6 +366,7 @@ void KnownJob::renumber() try {
 }
 
 void KnownJob::workers_run(const RoundReady& place) {
+    hang_.reset();
     if (streams_) streams_->happened();
     if (agent_ == nullptr) return;
     node_ = place.group_rank;
@@ -389,6 +407,7 @@ ReservedFile reserve_result(const std::filesystem::path& folder) {
 
 std::optional<std::string> open_known_job(FeatureOptions& options, const EarlyFacts&) {
     options.of<KnownJobOptions>().detached = std::make_shared<DetachedStart>();
+    options.of<SharedLooksOptions>().shared = std::make_shared<SharedLooks>();
     return std::nullopt;
 }
 

@@ -139,6 +139,8 @@ WorkerStreams OutputPump::open_one(int local_rank, int rank, std::shared_ptr<Pum
     ends.error_file = folder_.error_file(folder, local_rank);
 
     worker = std::make_shared<PumpWorker>(loop_->context(), local_rank);
+    auto& printed = printed_[local_rank];
+    if (!printed) printed = std::make_shared<std::atomic<std::uint64_t>>(0);
     for (OutputStream stream : {OutputStream::out, OutputStream::err}) {
         OutputRouteParts parts = route_parts(local_rank, rank, stream, folder);
         // The end of stderr is kept for the report in any case.
@@ -152,7 +154,7 @@ WorkerStreams OutputPump::open_one(int local_rank, int rank, std::shared_ptr<Pum
             terminal ? make_terminal_channel(console_fd, pipe_size) : make_pipe_channel(pipe_size);
         (stream == OutputStream::out ? ends.out : ends.err) = std::move(channel.writer);
         worker->streams.push_back(
-            {{loop_->context(), channel.reader.release()}, OutputRoute(std::move(parts))});
+            {{loop_->context(), channel.reader.release()}, OutputRoute(std::move(parts)), printed});
         // It does not block already, but Asio would ask again.
         worker->streams.back().reader.non_blocking(true);
     }
@@ -238,6 +240,11 @@ void OutputPump::read_errors(std::function<void()> done) {
 
 std::vector<RaisedRank> OutputPump::raised_within(std::chrono::milliseconds time) const {
     return loop_->raised().since(std::chrono::steady_clock::now() - time);
+}
+
+std::uint64_t OutputPump::printed_by(int local_rank) const {
+    const auto printed = printed_.find(local_rank);
+    return printed == printed_.end() ? 0 : printed->second->load();
 }
 
 void OutputPump::finish(int local_rank, std::function<void()> done) {

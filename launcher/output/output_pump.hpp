@@ -17,9 +17,12 @@
 //   the agent's report → stop
 #pragma once
 
+#include <atomic>
 #include <boost/asio/any_io_executor.hpp>
 #include <chrono>
+#include <cstdint>
 #include <functional>
+#include <map>
 #include <memory>
 #include <optional>
 #include <string>
@@ -133,6 +136,10 @@ class OutputPump {
     // one first, as far as that was read.
     std::vector<RaisedRank> raised_within(std::chrono::milliseconds time) const;
 
+    // Returns how many bytes workers with this local rank have printed since the launcher began, as far as
+    // that was read; of streams that go nowhere nothing is.
+    std::uint64_t printed_by(int local_rank) const;
+
     // Takes what a worker has left to print, once its process group is gone. `done` comes when everything was
     // taken, at the latest after kDrainTimeout. Of a stream that is still open then, only the bytes in it at
     // that moment are taken, as soon as the console allows it.
@@ -195,6 +202,7 @@ class OutputPump {
     bool has_had_files_ = false;
     std::shared_ptr<LogFile> filtered_out_;
     std::shared_ptr<LogFile> filtered_err_;
+    std::map<int, std::shared_ptr<std::atomic<std::uint64_t>>> printed_;  // by local rank
     int next_stream_ = 0;
     int pipes_ = 0;  // in this round
     bool stopped_ = false;

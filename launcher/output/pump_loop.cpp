@@ -109,6 +109,7 @@ void PumpLoop::read_some(PumpStream& stream) {
     if (count <= 0) return close(stream);
     const auto size = static_cast<std::size_t>(count);
     bytes_read_ += size;
+    *stream.printed += size;
     stream.route.take({buffer_.get(), size});
     note_loss(stream.route.file());
     note_loss(stream.route.filtered_file());

@@ -6,6 +6,7 @@
 // server.
 #pragma once
 
+#include <atomic>
 #include <boost/asio/io_context.hpp>
 #include <boost/asio/posix/stream_descriptor.hpp>
 #include <boost/asio/steady_timer.hpp>
@@ -38,6 +39,7 @@ inline constexpr std::chrono::milliseconds kUpdateInterval{500};
 struct PumpStream {
     boost::asio::posix::stream_descriptor reader;  // closed when the stream has ended
     OutputRoute route;
+    std::shared_ptr<std::atomic<std::uint64_t>> printed;  // bytes; the agent looks, too
     bool is_awaited = false;
     std::optional<std::size_t> remaining = {};  // bytes still to be taken of a stream that does not end
 };

@@ -153,6 +153,7 @@ std::string failure_text(const Failure& failure) {
         case Failure::Kind::node_lost: return node + " was lost";
         case Failure::Kind::overdue:
             return fmt::format("{}, was {}", shown_worker(failure), harmless_line(failure.message));
+        case Failure::Kind::hang: return "it hangs: " + harmless_line(failure.message);
         case Failure::Kind::signalled:
             if (!failure.message.empty()) return harmless_line(failure.message);
             return fmt::format("{} sent to ddprun on {}", signal_text(failure.signal), node);
@@ -163,14 +164,16 @@ std::string failure_text(const Failure& failure) {
 
 // True if the message says what has happened, and not something more about it.
 bool is_told_by_message(const Failure& failure) {
-    return failure.kind == Failure::Kind::overdue || failure.kind == Failure::Kind::signalled;
+    using enum Failure::Kind;
+    return failure.kind == overdue || failure.kind == hang || failure.kind == signalled;
 }
 
 const char* what_happened(const Failure& failure) {
     switch (failure.kind) {
         case Failure::Kind::worker_failed: return "failed; first failure:";
         case Failure::Kind::node_lost:
-        case Failure::Kind::overdue: return "was stopped, because";
+        case Failure::Kind::overdue:
+        case Failure::Kind::hang: return "was stopped, because";
         case Failure::Kind::signalled:
             return failure.message.empty() ? "was stopped by" : "was stopped, because";
         case Failure::Kind::resized: break;
@@ -269,6 +272,7 @@ std::string when_text(const Failure& failure) {
         case Failure::Kind::node_lost: return "ranks when it was lost";
         case Failure::Kind::signalled:
         case Failure::Kind::overdue:
+        case Failure::Kind::hang:
         case Failure::Kind::resized: return "ranks at that time";
     }
     return failure.witness < 0 ? "others when it failed"

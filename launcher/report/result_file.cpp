@@ -73,6 +73,7 @@ Outcome outcome_of(int exit_code, const std::optional<Failure>& cause, bool join
             case Failure::Kind::worker_failed:
                 return cause->pid == 0 && cause->witness < 0 ? Outcome::not_started : Outcome::failed;
             case Failure::Kind::resized:
+            case Failure::Kind::hang:
             case Failure::Kind::overdue: return Outcome::failed;
             case Failure::Kind::node_lost: return Outcome::node_lost;
             case Failure::Kind::signalled: return Outcome::signalled;

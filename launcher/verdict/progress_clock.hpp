@@ -44,6 +44,8 @@ struct RankMeasure {
     std::uint64_t traffic_bytes = 0;  // to and from other ranks
     std::uint64_t disk_bytes = 0;     // read_bytes and write_bytes
     std::uint64_t file_bytes = 0;     // rchar and wchar
+    std::uint64_t read_bytes = 0;     // of these …
+    std::uint64_t written_bytes = 0;  // … for OwnProgress
     std::uint64_t children = 0;       // so far
     std::chrono::milliseconds children_cpu{0};
     std::uint64_t switches = 0;        // voluntary ones, of the main thread
@@ -87,6 +89,8 @@ class ProgressClock {
     // Says what a look at the clock leads to; asked again after due().
     ClockAction look(Deadline now);
     ClockAction judged(bool is_hang);
+    // Lets a time not count in which the job stood still with its launcher.
+    void skip(Deadline::duration time) { since_ += time; }
 
     ClockState state() const { return state_; }
     bool has_progressed() const { return last_sign_.has_value(); }  // in this round

@@ -20,7 +20,7 @@ namespace json = boost::json;
 constexpr std::array kUnknownOfRank{
     "doing", "call",         "cpu",          "cpu_seconds", "resident_memory_bytes", "threads",
     "gpu",   "output_age_s", "output_bytes", "last_line",   "waiting_ratio"};
-constexpr std::array kUnknownOfJob{"progress", "verdict", "lost_time"};
+constexpr std::array kUnknownOfJob{"progress", "lost_time"};
 
 // An empty text says that something is not known yet.
 std::optional<std::string> if_known(const std::string& text) {
@@ -107,6 +107,14 @@ std::string why_unknown(const NodeAnswer& answer, const std::optional<AgentStatu
     return status && status->round != round ? "it tells of another round" : "its answer is not understood";
 }
 
+// Returns the verdict that node 0 has put beside its status.
+std::optional<VerdictView> verdict_in(const NodeAnswer& answer) {
+    std::optional<VerdictView> verdict;
+    const auto object = parse_json_object(answer.text, ViewRules::kMaxDepth);
+    if (!object || !take_member<ViewRules>(*object, "verdict", verdict)) return std::nullopt;
+    return verdict;
+}
+
 struct ReadAnswer {
     const NodeAnswer* answer = nullptr;
     std::optional<AgentStatus> status;
@@ -136,6 +144,7 @@ void add_others(JobView& view, const AgentStatus& own, const std::vector<NodeAns
             status->node = answer->node;
             status->host = answer->host;
             add_node(view, *status);
+            if (answer->node == 0) view.verdict = verdict_in(*answer);
             continue;
         }
         view.nodes.push_back({.node = answer->node,
@@ -170,8 +179,18 @@ std::vector<RankView> rank_views(const std::vector<WorkerStatus>& workers, int n
     return ranks;
 }
 
+VerdictView verdict_view(const HangVerdict& verdict, std::int64_t since_unix_ms, std::int64_t now_unix_ms) {
+    return {.kind = verdict.kind,
+            .since_unix_ms = since_unix_ms,
+            .age_s = std::max<std::int64_t>(now_unix_ms - since_unix_ms, 0) / 1000,
+            .suspects = verdict.suspects,
+            .waiting = verdict.waiting,
+            .sentence = verdict.sentence,
+            .evidence = verdict.evidence};
+}
+
 JobView job_view(const JobNames& names, const AgentStatus& own, const std::vector<NodeAnswer>& others,
-                 const std::string& why_none) {
+                 const std::string& why_none, std::optional<VerdictView> own_verdict) {
     // Before the first round there is no job yet.
     const auto of_round = [&own](int number) {
         return own.job_id.empty() ? std::nullopt : std::optional(number);
@@ -189,7 +208,8 @@ JobView job_view(const JobNames& names, const AgentStatus& own, const std::vecto
                  .world_size = of_round(own.world_size),
                  .url = {},
                  .nodes = {},
-                 .ranks = {}};
+                 .ranks = {},
+                 .verdict = std::move(own_verdict)};
     add_node(view, own);
     std::vector<bool> is_known(static_cast<std::size_t>(std::max(own.group_world_size, own.node + 1)));
     is_known[static_cast<std::size_t>(own.node)] = true;
@@ -220,7 +240,12 @@ json::object json_object(const JobView& view) {
 std::string to_json(const JobView& view) { return json::serialize(json_object(view)); }
 
 std::optional<JobView> parse_job_view(std::string_view text) { return view_from_json<JobView>(text); }
-std::string to_json(const AgentStatus& status) { return json::serialize(json_of<ViewRules>(status)); }
+std::string to_json(const AgentStatus& status, const std::optional<VerdictView>& verdict) {
+    json::object object;
+    put_members<ViewRules>(object, status);
+    if (verdict) object["verdict"] = json_of<ViewRules>(*verdict);
+    return json::serialize(object);
+}
 std::optional<AgentStatus> parse_agent_status(std::string_view text) {
     return view_from_json<AgentStatus>(text);
 }

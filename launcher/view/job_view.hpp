@@ -13,6 +13,7 @@
 #include <string_view>
 #include <vector>
 
+#include "launcher/verdict/verdict.hpp"
 #include "launcher/view/gathered_answers.hpp"
 #include "rendezvous/codec/description.hpp"
 #include "rendezvous/job/agent_status.hpp"
@@ -48,6 +49,19 @@ struct RankView {
 };
 BOOST_DESCRIBE_STRUCT(RankView, (), (rank, local_rank, node, host, pid, state, exit_code, signal))
 
+// VerdictView: which ranks hold a job that hangs, as node 0 has found.
+struct VerdictView {
+    VerdictKind kind = VerdictKind::none;
+    std::int64_t since_unix_ms = 0;  // when the job had got on last …
+    std::int64_t age_s = 0;          // … and how long ago that was
+    std::vector<int> suspects;
+    std::vector<int> waiting;
+    std::string sentence;
+    std::vector<std::string> evidence;
+    bool operator==(const VerdictView&) const = default;
+};
+BOOST_DESCRIBE_STRUCT(VerdictView, (), (kind, since_unix_ms, age_s, suspects, waiting, sentence, evidence))
+
 struct JobView {
     int schema = 1;
     std::optional<std::string> id;    // what ddpctl takes
@@ -64,11 +78,12 @@ struct JobView {
     std::optional<std::string> url;
     std::vector<NodeView> nodes;
     std::vector<RankView> ranks;
+    std::optional<VerdictView> verdict;
     bool operator==(const JobView&) const = default;
 };
 BOOST_DESCRIBE_STRUCT(JobView, (),
                       (schema, id, name, job_id, run_id, state, round, restarts, max_restarts, resizes,
-                       started_unix_ms, world_size, url, nodes, ranks))
+                       started_unix_ms, world_size, url, nodes, ranks, verdict))
 
 // JobNames: what a launcher knows of its job beside its agent's status.
 struct JobNames {
@@ -78,10 +93,13 @@ struct JobNames {
     std::int64_t started_unix_ms = 0;
 };
 
+VerdictView verdict_view(const HangVerdict& verdict, std::int64_t since_unix_ms, std::int64_t now_unix_ms);
+
 // Returns the view of the node that was asked, `own`, and of all others of its round: of those without an
-// answer that can be read the trouble, which is `why_none` where they have none.
+// answer that can be read the trouble, which is `why_none` where they have none. The verdict is
+// `own_verdict`, or what node 0 tells.
 JobView job_view(const JobNames& names, const AgentStatus& own, const std::vector<NodeAnswer>& others,
-                 const std::string& why_none);
+                 const std::string& why_none, std::optional<VerdictView> own_verdict = {});
 
 // Returns the ranks of one node's workers.
 std::vector<RankView> rank_views(const std::vector<WorkerStatus>& workers, int node,
@@ -94,8 +112,8 @@ std::string to_json(const JobView& view);
 // Returns nothing for a text that is no such object.
 std::optional<JobView> parse_job_view(std::string_view text);
 
-// Writes an AgentStatus as one node tells it another.
-std::string to_json(const AgentStatus& status);
+// Writes an AgentStatus as one node tells it another, with the verdict that node 0 has.
+std::string to_json(const AgentStatus& status, const std::optional<VerdictView>& verdict = {});
 std::optional<AgentStatus> parse_agent_status(std::string_view text);
 
 }  // namespace launch

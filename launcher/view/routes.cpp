@@ -166,6 +166,13 @@ std::string to_text(const StacksTerms& terms) {
                        rank);
 }
 
+std::string to_json(const QuietAnswer& answer) { return boost::json::serialize(json_of<ViewRules>(answer)); }
+
+std::optional<QuietAnswer> parse_quiet_answer(std::string_view text) {
+    auto answer = view_from_json<QuietAnswer>(text);
+    return answer && answer->quiet_ms >= 0 ? answer : std::nullopt;
+}
+
 std::optional<StacksTerms> parse_stacks_terms(std::string_view text) {
     StacksTerms terms;
     const bool is_good = take_parts(text, [&terms](std::string_view name, std::string_view value) {

@@ -24,6 +24,7 @@
 #include <vector>
 
 #include "launcher/output/kept_output.hpp"
+#include "launcher/verdict/progress_clock.hpp"
 #include "launcher/view/job_view.hpp"
 #include "rendezvous/codec/description.hpp"
 #include "rendezvous/job/agent_status.hpp"
@@ -108,6 +109,14 @@ struct StacksAnswer {
     std::string text;
 };
 
+// QuietAnswer: what a node says to kQuietQuestion.
+struct QuietAnswer {
+    std::int64_t quiet_ms = 0;         // since the last sign of the node's ranks …
+    std::optional<ProgressSign> sign;  // … which was this; nothing: there was none in the round
+    bool operator==(const QuietAnswer&) const = default;
+};
+BOOST_DESCRIBE_STRUCT(QuietAnswer, (), (quiet_ms, sign))
+
 // ViewSource: what answers are made of; called on the thread of the server's executor.
 struct ViewSource {
     std::function<AgentStatus()> status;  // of this node
@@ -166,6 +175,8 @@ std::optional<StacksTerms> parse_stacks_terms(std::string_view text);
 std::string to_text(const KeptQuestion& question);
 std::optional<KeptQuestion> parse_kept_question(std::string_view text);
 std::string to_json(const KeptPiece& piece);
+std::string to_json(const QuietAnswer& answer);
+std::optional<QuietAnswer> parse_quiet_answer(std::string_view text);
 std::optional<KeptPiece> parse_kept_piece(std::string_view text);
 
 // Returns what every caller at the health port may read, so nothing that is a user's alone: one JSON object

@@ -80,6 +80,7 @@ void JobLooks::start_next() try {
     if (terms.rank) scope.ranks.push_back(*terms.rank);
     scope.threads = terms.threads;
     scope.native = terms.native;
+    scope.own = known_.own;
     if (looker_.joinable()) looker_.join();
     looker_ = start_without_signals([this, scope = std::move(scope), executor = agent_.executor(),
                                      finish = alive_.guard([this](std::vector<Observation> found) {
@@ -142,33 +143,38 @@ std::string JobLooks::refusal_of(const StacksTerms& terms) const {
 void JobLooks::take(const StacksTerms& terms, const std::string& job_id,
                     std::function<void(StacksAnswer)> done) {
     if (std::string refusal = refusal_of(terms); !refusal.empty()) return done({std::move(refusal), {}});
-    // Gathering: what the two sides have seen; the second one to come has the answer made.
+    StacksTaking taking{.id = job_id, .taken_unix_ms = unix_time_now_ms()};
+    taking.ranks_asked = terms.rank ? 1 : agent_.status().world_size;
+    taking.threads = terms.threads;
+    taking.native = terms.native;
+    observe(terms,
+            [this, taking, terms, done = std::move(done)](const std::vector<Observation>& seen) mutable {
+                const std::int64_t now = unix_time_now_ms();
+                taking.took_ms = now - taking.taken_unix_ms;
+                taking.quiet_since_unix_ms = known_.quiet_since_unix_ms;
+                JobMoment moment;
+                if (known_.quiet_since_unix_ms)
+                    moment.quiet = std::chrono::milliseconds(now - *known_.quiet_since_unix_ms);
+                // One rank alone says nothing of what the others do.
+                const HangVerdict verdict = terms.rank ? HangVerdict{} : judge(seen, moment);
+                done({{},
+                      terms.as_text ? stacks_text(taking, seen, verdict)
+                                    : boost::json::serialize(stacks_json(taking, seen, verdict)) + "\n"});
+            });
+}
+
+void JobLooks::observe(const StacksTerms& terms, Seen done) {
+    // Gathering: what the two sides have seen; the second one to come tells it.
     struct Gathering {
-        StacksTaking taking;
-        StacksTerms terms;
         std::vector<Observation> seen;
         int open = 2;
-        std::function<void(StacksAnswer)> done;
+        Seen done;
     };
     const auto gathering = std::make_shared<Gathering>();
-    gathering->taking.id = job_id;
-    gathering->taking.taken_unix_ms = unix_time_now_ms();
-    gathering->taking.ranks_asked = terms.rank ? 1 : agent_.status().world_size;
-    gathering->taking.threads = terms.threads;
-    gathering->taking.native = terms.native;
-    gathering->terms = terms;
     gathering->done = std::move(done);
     const Seen seen = [gathering](std::vector<Observation> found) {
         for (Observation& one : found) gathering->seen.push_back(std::move(one));
-        if (--gathering->open > 0) return;
-        StacksTaking& taking = gathering->taking;
-        taking.took_ms = unix_time_now_ms() - taking.taken_unix_ms;
-        // One rank alone says nothing of what the others do.
-        const HangVerdict verdict = gathering->terms.rank ? HangVerdict{} : judge(gathering->seen, {});
-        gathering->done({{},
-                         gathering->terms.as_text
-                             ? stacks_text(taking, gathering->seen, verdict)
-                             : boost::json::serialize(stacks_json(taking, gathering->seen, verdict)) + "\n"});
+        if (--gathering->open == 0) gathering->done(std::move(gathering->seen));
     };
     ask_others(terms, seen);
     look(terms, seen);

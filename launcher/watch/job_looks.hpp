@@ -5,9 +5,12 @@
 #pragma once
 
 #include <atomic>
+#include <cstdint>
 #include <deque>
 #include <functional>
+#include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <thread>
 #include <vector>
@@ -21,8 +24,17 @@
 namespace ddprun {
 inline namespace launch {
 
+// KnownOfJob: what the watch of the job knows beside a look (--hang-timeout).
+struct KnownOfJob {
+    std::map<int, OwnProgress> own;  // of this node's ranks
+    // quiet_since_unix_ms: when a job that hangs had got on last; nothing: it does not, or nothing watches.
+    std::optional<std::int64_t> quiet_since_unix_ms;
+};
+
 class JobLooks {
   public:
+    using Seen = std::function<void(std::vector<Observation>)>;
+
     // kMostWaiting: looks that wait for their turn; a further one sees nothing.
     static constexpr std::size_t kMostWaiting = 64;
 
@@ -36,6 +48,12 @@ class JobLooks {
     // calls the job.
     void take(const StacksTerms& terms, const std::string& job_id, std::function<void(StacksAnswer)> done);
 
+    // Looks at all ranks that are asked for, of all nodes, and calls `done` once with what was seen.
+    void observe(const StacksTerms& terms, Seen done);
+
+    // Returns what is put into further looks and answers.
+    KnownOfJob& known() { return known_; }
+
     // Answers another node's Question, later; false: it is of another kind.
     bool answer(const Question& question, const SayAnswer& say);
 
@@ -43,7 +61,6 @@ class JobLooks {
     void learn(const AgentNews& news);
 
   private:
-    using Seen = std::function<void(std::vector<Observation>)>;
     struct Waiting {
         StacksTerms terms;
         Seen seen;
@@ -62,6 +79,7 @@ class JobLooks {
     std::deque<Waiting> waiting_;  // the first one is under way while looker_ runs
     std::thread looker_;
     std::atomic<bool> is_cancelled_{false};
+    KnownOfJob known_;
     int led_ = 0;  // how often another coordinator has taken over
     Alive alive_;
 };

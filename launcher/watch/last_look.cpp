@@ -236,6 +236,7 @@ std::optional<milliseconds> look_time(const StopCause& cause) {
             return names_time_out(failure) ? kLastLookTime : kShortLook;
         case Failure::Kind::node_lost:
         case Failure::Kind::overdue: return kLastLookTime;
+        case Failure::Kind::hang:  // told by a look
         case Failure::Kind::signalled:
         case Failure::Kind::resized: break;
     }

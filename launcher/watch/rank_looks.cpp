@@ -8,9 +8,9 @@
 #include <thread>
 #include <utility>
 
-#include "launcher/process/process_table.hpp"
 #include "launcher/watch/process_look.hpp"
 #include "launcher/watch/published_calls.hpp"
+#include "launcher/watch/rank_processes.hpp"
 #include "rendezvous/base/deadline.hpp"
 #include "rendezvous/system/quiet_thread.hpp"
 
@@ -19,19 +19,6 @@ inline namespace launch {
 namespace {
 
 constexpr std::size_t kLeastLookers = 4;
-
-// RankProcesses: a worker's process and those below it, parents first.
-struct RankProcesses {
-    const WorkerStatus* worker = nullptr;
-    std::vector<pid_t> processes;
-};
-
-// Returns the process that does the rank's work: of `bash run.sh`, `uv run train.py` the Python below, or the
-// program that uses our collectives.
-pid_t working_process(const RankProcesses& rank) {
-    const auto worker = std::find_if(rank.processes.begin(), rank.processes.end(), may_be_rank);
-    return worker == rank.processes.end() ? rank.worker->pid : *worker;
-}
 
 const ThreadLook* main_of(const ProcessLook& look) {
     return look.threads.empty() ? nullptr : &look.threads.front();
@@ -79,18 +66,11 @@ class NodeLook {
 };
 
 void NodeLook::find_processes() {
-    const auto table = read_own_processes();
-    for (const WorkerStatus& worker : scope_.node.workers) {
-        RankProcesses found{&worker, {}};
-        if (!worker.exit_code && worker.pid > 0) {
-            found.processes.push_back(worker.pid);
-            for (const ProcessStat& below :
-                 table ? descendants(*table, worker.pid) : std::vector<ProcessStat>())
-                found.processes.push_back(below.pid);
-        }
-        for (const pid_t process : found.processes) rank_of_.emplace(process, worker.rank);
+    for (RankProcesses& found : rank_processes(scope_.node)) {
+        const int rank = found.worker.rank;
+        for (const pid_t process : found.processes) rank_of_.emplace(process, rank);
         const auto& asked = scope_.ranks;
-        if (asked.empty() || std::find(asked.begin(), asked.end(), worker.rank) != asked.end())
+        if (asked.empty() || std::find(asked.begin(), asked.end(), rank) != asked.end())
             ranks_.push_back(std::move(found));
     }
 }
@@ -113,11 +93,11 @@ void NodeLook::add_wait(const ThreadLook& main, Observation& seen) const {
 
 Observation NodeLook::observe(const RankProcesses& rank) {
     Observation seen;
-    seen.rank = rank.worker->rank;
+    seen.rank = rank.worker.rank;
     seen.node = scope_.node.node;
     seen.host = scope_.node.host;
-    seen.pid = rank.worker->pid;
-    seen.exit_code = rank.worker->exit_code;
+    seen.pid = rank.worker.pid;
+    seen.exit_code = rank.worker.exit_code;
     if (seen.exit_code) return seen;
     if (is_cancelled_) {
         seen.why_unreadable = "the job ended while it was looked at";
@@ -126,6 +106,8 @@ Observation NodeLook::observe(const RankProcesses& rank) {
     seen.pid = working_process(rank);
     LookTerms terms{.all_threads = scope_.threads, .native = scope_.native};
     terms.deadline = deadline_;
+    const auto own = scope_.own.find(seen.rank);
+    if (own != scope_.own.end()) seen.own = own->second;
     ProcessLook look = look_at_process(seen.pid, *waits_, terms);
     seen.is_collecting = look.is_collecting;
     seen.why_unreadable = std::move(look.why_unreadable);

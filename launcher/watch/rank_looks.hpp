@@ -5,6 +5,7 @@
 #include <atomic>
 #include <chrono>
 #include <functional>
+#include <map>
 #include <string>
 #include <vector>
 
@@ -16,9 +17,10 @@ inline namespace launch {
 
 struct LookScope {
     AgentStatus node;
-    std::vector<int> ranks;  // of this node; empty: all
-    bool threads = false;    // all threads, too
-    bool native = false;     // native frames beside Python's, too
+    std::vector<int> ranks;          // of this node; empty: all
+    bool threads = false;            // all threads, too
+    bool native = false;             // native frames beside Python's, too
+    std::map<int, OwnProgress> own;  // by rank, where the job is watched
     std::chrono::milliseconds limit{1'000};
 };
 

@@ -55,6 +55,7 @@ std::string to_text(const Failure& failure) {
         case Failure::Kind::node_lost: return node + " was lost";
         case Failure::Kind::overdue:
             return fmt::format("rank {} on {}: {}", failure.rank, node, failure.message);
+        case Failure::Kind::hang: return "it hangs: " + failure.message;
         case Failure::Kind::resized: return fmt::format("a node ({}) has come", failure.host);
         case Failure::Kind::worker_failed: break;
     }

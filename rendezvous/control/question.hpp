@@ -32,11 +32,12 @@ constexpr NumberRange range_of(Of<&Question::rank>) { return kRankOrNoneRange; }
 // kStatusQuestion: the kind of Question that is answered by the node's AgentStatus as JSON; kOutputQuestion
 // and kEventsQuestion: those that are answered by a KeptPiece (launcher/output/), of what the node's workers
 // have printed and of what has happened there; kStacksQuestion: of what they do
-// (launcher/watch/job_looks).
+// (launcher/watch/job_looks); kQuietQuestion: of how long they have not got on (node_progress).
 inline constexpr std::string_view kStatusQuestion = "status";
 inline constexpr std::string_view kOutputQuestion = "output";
 inline constexpr std::string_view kEventsQuestion = "events";
 inline constexpr std::string_view kStacksQuestion = "stacks";
+inline constexpr std::string_view kQuietQuestion = "quiet";
 
 // Answer: what one node says to a Question, in one piece or in several. The coordinator fills in all from
 // `id` to `asked` when it passes an Answer on, and says one of its own for a node that was lost, and, with

@@ -14,7 +14,8 @@ namespace {
 constexpr std::uint64_t kJitterRange = 2'147'483'646;  // of Lehmer's generator
 
 bool is_workers(const Failure& cause) {
-    return cause.kind == Failure::Kind::worker_failed || cause.kind == Failure::Kind::overdue;
+    return cause.kind == Failure::Kind::worker_failed || cause.kind == Failure::Kind::overdue ||
+           cause.kind == Failure::Kind::hang;
 }
 
 }  // namespace

@@ -16,7 +16,9 @@ bool is_own(const JobNode& node, int rank, int local_rank) {
 struct Claims {
     const JobNode& node;
 
-    bool operator()(const WorkerFailed& failed) const { return is_own_failure(failed.failure); }
+    bool operator()(const WorkerFailed& failed) const {
+        return is_own_failure(failed.failure) || is_hang(failed.failure);
+    }
     bool operator()(const WorkersGone& gone) const {
         return (!gone.failure || is_own_failure(*gone.failure)) && are_own(gone.others) && are_own(gone.left);
     }
@@ -45,6 +47,10 @@ struct Claims {
     }
     bool is_own_failure(const Failure& failure) const {
         return failure.kind == Failure::Kind::worker_failed && is_own(node, failure.rank, failure.local_rank);
+    }
+    // Its agent is the one that watches all nodes.
+    bool is_hang(const Failure& failure) const {
+        return failure.kind == Failure::Kind::hang && node.hello.node_rank == 0;
     }
 };
 

@@ -130,7 +130,10 @@ void Coordinator::act(RoundAction action, const Occasion& occasion) {
         case RoundAction::stop_all:
             if (message != nullptr && std::holds_alternative<AgentSignalled>(*message))
                 note_leaving(*node, *message, now);
-            return stop(round_.tell(*node, failure_of(*node, message, heartbeats_.terms())), now);
+            // What hangs may be on another node than the one that tells of it.
+            return stop(round_.tell(*node, placed_by_rank(failure_of(*node, message, heartbeats_.terms()),
+                                                          roster_.nodes())),
+                        now);
         case RoundAction::stop_overdue: return stop(round_.tell(*node, round_.overdue_failure(*node)), now);
         case RoundAction::suspect:
             return say(round_.suspect(*node, std::get<WorkerDying>(*message), roster_.nodes()));

@@ -58,7 +58,8 @@ struct RestartOptions {
     std::chrono::milliseconds backoff_max{0};
     std::chrono::milliseconds min_uptime{10'000};
     bool has_progress_file = false;
-    int same_failure = 3;  // as many in a row end the job; 0: no limit
+    int same_failure = 3;     // as many in a row end the job; 0: no limit
+    bool after_hang = false;  // a hang is followed by another round (--hang-timeout S:restart)
 };
 
 // ExitWaitOptions: --exit-wait: how long after the first rank has ended with 0 the others may go on.

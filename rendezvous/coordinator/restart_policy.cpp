@@ -29,6 +29,7 @@ std::string RestartPolicy::why_final(const Failure& failure) const {
     if (failure.pid == 0 && (failure.exit_code == kExitNotExecutable || failure.exit_code == kExitNotFound))
         return "the program cannot be started";
     if (failure.pid == 0 && failure.exit_code == kExitUsage) return "the command line is wrong";
+    if (failure.kind == Failure::Kind::hang) return options_.after_hang ? "" : "--hang-timeout says stop";
     if (contains(options_.no_restart_on, failure.exit_code))
         return fmt::format("exit code {} is among --no-restart-on", failure.exit_code);
     if (options_.restart_on && !contains(*options_.restart_on, failure.exit_code))

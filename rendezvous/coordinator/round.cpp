@@ -141,6 +141,15 @@ Failure failure_of(const JobNode& node, const ControlMessage* message, const Hea
         node, {.kind = Failure::Kind::signalled, .signal = signalled.signal, .message = signalled.reason});
 }
 
+Failure placed_by_rank(Failure failure, const JobNodes& nodes) {
+    for (const auto& [number, node] : nodes) {
+        if (!node.has_rank(failure.rank)) continue;
+        failure.local_rank = failure.rank - node.run.base_rank;
+        return placed_on(node, std::move(failure));
+    }
+    return failure;
+}
+
 Round::Round(const CoordinatorOptions& options)
     : number_(options.predecessor ? options.predecessor->round : 0),
       min_uptime_(options.restarts.min_uptime),
@@ -212,7 +221,9 @@ void Round::contend(const JobNode& node, const ControlMessage& message) {
     const auto* failed = std::get_if<WorkerFailed>(&message);
     const auto* dying = std::get_if<WorkerDying>(&message);
     const int rank = failed != nullptr ? failed->failure.rank : dying->rank;
-    if ((failed != nullptr || dying->itself) && node.has_rank(rank)) failures_.contend(rank);
+    const bool is_end =
+        failed != nullptr ? failed->failure.kind == Failure::Kind::worker_failed : dying->itself;
+    if (is_end && node.has_rank(rank)) failures_.contend(rank);
 }
 
 void Round::find_cause(const JobNodes& nodes) {

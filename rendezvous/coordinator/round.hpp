@@ -212,6 +212,8 @@ class Round {
 
 // Returns the failure that WorkerFailed or AgentSignalled tells of; without a message the loss of the node.
 Failure failure_of(const JobNode& node, const ControlMessage* message, const HeartbeatTerms& heartbeats);
+// Returns the failure as one of the node that has its rank; as it is where there is none.
+Failure placed_by_rank(Failure failure, const JobNodes& nodes);
 
 }  // namespace job
 }  // namespace ddprun

@@ -21,7 +21,9 @@ inline constexpr int kExitInternal = 70;
 inline constexpr int kExitSystem = 71;       // the system refused: fork, port taken
 inline constexpr int kExitPreempted = 75;    // all workers ended 0 after a signal to end or to requeue
 inline constexpr int kExitNotAdmitted = 77;  // refused by the coordinator
-inline constexpr int kExitOverdue = 124;     // ranks were ended when --exit-wait S:kill had passed
+// kExitOverdue: ranks were ended when --exit-wait S:kill had passed, or because the job hung
+// (--hang-timeout).
+inline constexpr int kExitOverdue = 124;
 inline constexpr int kExitNotExecutable = 126;
 inline constexpr int kExitNotFound = 127;
 inline constexpr int kExitSignalBase = 128;

@@ -23,9 +23,10 @@ struct Failure {
         node_lost,
         signalled,  // an agent was signalled, or acted as if it was
         overdue,    // a worker ran longer than others that it should have ended with
+        hang,       // the job did not get on; the worker, if there is one, is the first suspect
         resized,    // no failure: a node joins, and the round ends for it
     };
-    BOOST_DESCRIBE_NESTED_ENUM(Kind, worker_failed, node_lost, signalled, overdue, resized)
+    BOOST_DESCRIBE_NESTED_ENUM(Kind, worker_failed, node_lost, signalled, overdue, hang, resized)
 
     Kind kind = Kind::worker_failed;
     int node_rank = 0;
@@ -34,12 +35,12 @@ struct Failure {
     int local_rank = -1;   // local rank of the worker, -1 likewise
     std::int64_t pid = 0;  // of the worker; 0 if it was never started
     int exit_code = 0;     // worker_failed: what a shell would report, 128+n for a signal; node_lost:
-                           // kExitUnavailable; overdue: kExitOverdue
+                           // kExitUnavailable; overdue and hang: kExitOverdue
     int signal = 0;        // the signal that ended the worker, or that the agent was sent; 0 if none
     bool core_dumped = false;
     std::int64_t unix_time_ms = 0;  // when its own node saw it; for people to read, never compared
     // message: one sentence more, for example why a program could not be started. signalled: the reason,
-    // where no signal was sent; overdue: since when.
+    // where no signal was sent; overdue: since when; hang: which rank does what, and which wait.
     std::string message;
     std::string error_message;            // what the worker wrote into its error file …
     std::string traceback;                // … and where it was then
@@ -85,7 +86,8 @@ inline bool is_sound(const Failure& failure) {
         case Failure::Kind::signalled: return may_be_passed_on(failure.signal);
         case Failure::Kind::worker_failed:
         case Failure::Kind::node_lost:
-        case Failure::Kind::overdue: break;
+        case Failure::Kind::overdue:
+        case Failure::Kind::hang: break;
     }
     return failure.exit_code != 0;
 }

@@ -151,6 +151,8 @@ TEST_CASE("command line: an empty value is as good as none, and takes nothing fr
                              "--time-limit",
                              "--warn-before",
                              "--exit-wait",
+                             "--hang-timeout",
+                             "--hang-start-timeout",
                              "--max-restarts",
                              "--restart-on",
                              "--no-restart-on",

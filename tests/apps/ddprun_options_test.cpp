@@ -11,6 +11,7 @@
 #include "apps/ddprun/plan/launch_plan.hpp"
 #include "launcher/features/event_log.hpp"
 #include "launcher/features/failure_judge.hpp"
+#include "launcher/features/hang_watch.hpp"
 #include "launcher/features/local_cache.hpp"
 #include "launcher/features/node_check.hpp"
 #include "launcher/features/time_limit.hpp"
@@ -189,6 +190,8 @@ const std::vector<Row> kRows = {
     {"time-limit", "2h", of_feature(&TimeLimitOptions::limit), "7200000"},
     {"warn-before", "90:TERM", of_feature(&TimeLimitOptions::warn_signal), "15"},
     {"exit-wait", "1.5s:kill", at(&Said::exit_wait), "1500 1.5s:kill kills"},
+    {"hang-timeout", "2m:restart", of_feature(&HangWatchOptions::limit), "120000"},
+    {"hang-start-timeout", "1h", of_feature(&HangWatchOptions::start), "3600000"},
     {"max-restarts", "4", at(&Said::restarts, &RestartOptions::max_restarts), "4"},
     {"restart-on", "1,64-78", at(&Said::restarts, &RestartOptions::restart_on), "1-1 64-78 "},
     {"no-restart-on", "2", at(&Said::restarts, &RestartOptions::no_restart_on), "2-2 "},
@@ -261,7 +264,7 @@ Words with_program(Words words) {
 
 TEST_CASE("options: the table here has every row") {
     Said line;
-    std::set<std::string> there, here = {"--config", "--hang-timeout"};
+    std::set<std::string> there, here = {"--config"};
     for (const OptionGroup& group : option_rows(line)) {
         for (const OptionRow& row : group.rows) there.insert(long_name(row));
     }
@@ -331,10 +334,16 @@ TEST_CASE("options: a free port is for one node only") {
     CHECK(refusal({"--rdzv-endpoint=h:0", "p"}) == "accepted");
 }
 
-TEST_CASE("options: a reserved one is refused") {
-    const std::string why = "--hang-timeout 60: reserved for a later version, not built yet";
-    CHECK(refusal({"--hang-timeout=60", "p"}) == why);
-    CHECK(refusal({"p"}, {{"DDPRUN_HANG_TIMEOUT", "60"}}) == why + " (from DDPRUN_HANG_TIMEOUT)");
+TEST_CASE("options: what follows a hang") {
+    const std::tuple<const char*, HangAction, bool> cases[] = {{"2", HangAction::report, false},
+                                                               {"2:report", HangAction::report, false},
+                                                               {"2s:stop", HangAction::stop, false},
+                                                               {"2:restart", HangAction::restart, true}};
+    for (const auto& [value, action, restarts] : cases) {
+        const Said line = parse_command_line({"--hang-timeout", value, "p"}, {});
+        const auto& watch = line.features.of<HangWatchOptions>();
+        CHECK((watch.limit == 2s && watch.action == action && line.restarts.after_hang == restarts));
+    }
 }
 
 TEST_CASE("options: the command line is stronger than DDPRUN_, that than torchrun's, that than the file") {

@@ -8,6 +8,11 @@ namespace ddprun {
 
 // Values that each of these refuses; a flag refuses "maybe".
 inline const std::multimap<std::string, std::string> kRefused = {{"nnodes", "4:2"},
+                                                                 {"hang-timeout", "0.9"},
+                                                                 {"hang-timeout", "9:"},
+                                                                 {"hang-timeout", "9:kill"},
+                                                                 {"hang-timeout", ":stop"},
+                                                                 {"hang-start-timeout", "0"},
                                                                  {"scheduler", "cron"},
                                                                  {"spares", "-1"},
                                                                  {"resize", "later"},

@@ -240,7 +240,7 @@ class BadInput(EndToEndTest):
         (["--join-timeout", "0", "true"], ["--join-timeout", "0"]),
         (["--join-timeout", "9", "--heartbeat", "9", "true"], ["--heartbeat 9", "--join-timeout"]),
         (["--time-limit", "9", "--warn-before", "9", "true"], ["--warn-before 9", "--time-limit"]),
-        (["--hang-timeout", "9", "true"], ["--hang-timeout 9", "reserved"]),
+        (["--hang-timeout", "0.9", "true"], ["--hang-timeout 0.9", "at least 1 s"]),
         (["--same-failure", "1", "true"], ["--same-failure 1"]),
         (["--gpu-bind", "some", "true"], ["--gpu-bind", "some"]),
         (["--shutdown-timeout", "-1", "true"], ["--shutdown-timeout", "-1"]),

@@ -349,6 +349,8 @@ void read_view_texts(Text text) {
     const AgentStatus own{.group_world_size = 2};
     must(job_view({}, own, {{1, "", std::string(text), ""}}, "").nodes.size() == 2,
          "a node that is not there");
+    if (const auto quiet = parse_quiet_answer(text))
+        must(parse_quiet_answer(to_json(*quiet)) == quiet, "an answer is another one after its text");
     parse_signal_effect(text);
     parse_kept_piece(text);
     parse_stream_line(text);

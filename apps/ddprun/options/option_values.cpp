@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <boost/algorithm/string/case_conv.hpp>
 
+#include "launcher/features/hang_watch.hpp"
 #include "launcher/features/time_limit.hpp"
 #include "launcher/path_template.hpp"
 #include "rendezvous/coordinator/job_options.hpp"
@@ -51,6 +52,9 @@ std::chrono::milliseconds lasting(const std::string& text, const char* wanted) {
     if (!duration || duration->count() == 0) throw BadValue(wanted);
     return *duration;
 }
+
+// One second is enough for ranks of which all are waiting for a busy machine.
+constexpr std::chrono::seconds kLeastHangTimeout{1};
 
 // This is the year 5138, in seconds: later is a typing error, and no sum of milliseconds overflows.
 constexpr std::int64_t kLatestEnd = 100'000'000'000;
@@ -316,6 +320,28 @@ ExitWaitOptions parse_exit_wait(const std::string& text) {
     if (!wait || (kill && text.substr(colon) != ":kill"))
         throw BadValue("must be S or S:kill, like 30s:kill");
     return {.wait = *wait, .kill = kill, .text = text};
+}
+
+void parse_hang_timeout(const std::string& text, HangWatchOptions& watch) {
+    constexpr std::pair<std::string_view, HangAction> kActions[] = {{"", HangAction::report},
+                                                                    {":report", HangAction::report},
+                                                                    {":stop", HangAction::stop},
+                                                                    {":restart", HangAction::restart}};
+    const auto colon = std::min(text.find(':'), text.size());
+    const auto limit = parse_duration(text.substr(0, colon));
+    const auto action = std::find_if(std::begin(kActions), std::end(kActions),
+                                     [&](const auto& one) { return one.first == text.substr(colon); });
+    if (!limit || *limit < kLeastHangTimeout || action == std::end(kActions))
+        throw BadValue("must be S, S:stop or S:restart, like 300:stop, S at least 1 s");
+    watch.limit = limit;
+    watch.action = action->second;
+    watch.text = text.substr(0, colon);
+}
+
+std::chrono::milliseconds parse_hang_start(const std::string& text) {
+    const auto limit = parse_duration(text);
+    if (!limit || *limit < kLeastHangTimeout) throw BadValue("must be a time of at least 1 s, like 30m");
+    return *limit;
 }
 
 std::string path_text(const std::string& text) {

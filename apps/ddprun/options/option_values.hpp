@@ -18,6 +18,7 @@
 
 namespace ddprun {
 inline namespace launch {
+struct HangWatchOptions;
 struct TimeLimitOptions;
 }  // namespace launch
 }  // namespace ddprun
@@ -126,6 +127,12 @@ std::optional<std::int64_t> parse_scheduler_end(const std::string& text);
 
 // Takes `30`, or `30:kill`.
 ExitWaitOptions parse_exit_wait(const std::string& text);
+
+// Takes `30`, `30:report`, `30:stop` or `30:restart`, at least 1 s.
+void parse_hang_timeout(const std::string& text, HangWatchOptions& watch);
+
+// Takes a time of at least 1 s.
+std::chrono::milliseconds parse_hang_start(const std::string& text);
 
 // Takes a path with signs as path_template.hpp has them, or without any; returns the text itself.
 std::string path_text(const std::string& text);

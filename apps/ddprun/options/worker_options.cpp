@@ -8,6 +8,7 @@
 #include "apps/ddprun/options/option_values.hpp"
 #include "launcher/features/event_log.hpp"
 #include "launcher/features/failure_judge.hpp"
+#include "launcher/features/hang_watch.hpp"
 #include "launcher/features/local_cache.hpp"
 #include "launcher/features/node_check.hpp"
 #include "launcher/features/time_limit.hpp"
@@ -206,7 +207,11 @@ std::vector<OptionRow> supervision_rows(Said& line) {
 }
 
 std::vector<OptionRow> time_rows(Said& line) {
-    const auto refuse = [](Text) -> void { throw BadValue("reserved for a later version, not built yet"); };
+    const auto set_hang_timeout = [&line](Text text) {
+        auto& watch = line.features.of<HangWatchOptions>();
+        parse_hang_timeout(text, watch);
+        line.restarts.after_hang = watch.action == HangAction::restart;
+    };
     return {
         {"--time-limit", "DURATION",
          "End the job after this time, like 90s or 2h, as SIGTERM to ddprun would\n"
@@ -221,7 +226,15 @@ std::vector<OptionRow> time_rows(Said& line) {
          "When a rank has ended with 0 and others still run after this time, one line on node 0 names them\n"
          "With :kill they are then ended, as after a failure; the exit code is 124.",
          into(line.exit_wait, parse_exit_wait), kNode0},
-        {"--hang-timeout", "S", "Reserved for a later version; refused until then", refuse, kNode0}};
+        {"--hang-timeout", "S[:report|stop|restart]",
+         "Say which ranks hold a job that has shown no progress for this time, and where\n"
+         "Progress is output, traffic between ranks, work of disks or children, --progress-file. With :stop "
+         "the job then ends, with exit code 124; with :restart as long as --max-restarts has one left it "
+         "begins anew. Give it to all nodes, with a secret; node 0 decides.",
+         set_hang_timeout},
+        {"--hang-start-timeout", "S",
+         "The same until the first progress of a round (3 times --hang-timeout, at least 600)",
+         into_feature(line, &HangWatchOptions::start, parse_hang_start)}};
 }
 
 std::vector<OptionRow> restart_rows(Said& line) {

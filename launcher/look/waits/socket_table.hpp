@@ -62,6 +62,7 @@ class SocketTable {
     // Asks the kernel, until the deadline at most.
     static SocketTable read(Deadline deadline);
 
+    const std::vector<SocketEntry>& all() const { return sockets_; }
     // Returns the socket with this inode; nullptr if there is none.
     const SocketEntry* find(std::uint64_t inode) const;
     // Returns the socket at the other end; nullptr if that is not here.

@@ -7,7 +7,7 @@
 #include <boost/asio/io_context.hpp>
 #include <filesystem>
 
-#include "launcher/features/happenings.hpp"
+#include "launcher/output/happenings.hpp"
 #include "rendezvous/system/small_file.hpp"
 #include "tests/launcher/agent/fake_agent.hpp"
 #include "tests/launcher/worker_fixture.hpp"

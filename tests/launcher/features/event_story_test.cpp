@@ -273,4 +273,22 @@ TEST_CASE("event story: an agent that was signalled or never took part has faile
     CHECK(own(lines, "ddprun.ended").at("text") == "the port is taken");
 }
 
+TEST_CASE("event story: a hang, and that it is over") {
+    EventStory told = story();
+    HangFound found{
+        {.kind = VerdictKind::deadlock, .suspects = {2}, .waiting = {}, .sentence = "rank 2 sleeps"},
+        500,
+        1500};
+    for (int rank = 3; rank < 100; ++rank) found.verdict.waiting.push_back(rank);
+    const json::object hang = own(told.learns(found, kTime), "ddprun.hang");
+    CHECK(hang.size() == 6);
+    CHECK((hang.at("kind") == "deadlock" && hang.at("text") == "rank 2 sleeps"));
+    CHECK((hang.at("since_unix_ms") == 500 && hang.at("quiet_ms") == 1500));
+    CHECK(hang.at("suspects") == json::array{2});
+    CHECK((hang.at("waiting").as_array().size() == 64 && hang.at("waiting").at(0) == 3));
+    const json::object over =
+        own(told.learns(HangOver{9000, ProgressSign::woken}, kTime), "ddprun.hang.over");
+    CHECK((over.size() == 2 && over.at("quiet_ms") == 9000 && over.at("sign") == "woken"));
+}
+
 }  // namespace ddprun

@@ -6,6 +6,7 @@
 
 #include "launcher/features/event_log.hpp"
 #include "launcher/features/failure_judge.hpp"
+#include "launcher/features/hang_watch.hpp"
 #include "launcher/features/health_port.hpp"
 #include "launcher/features/known_job.hpp"
 #include "launcher/features/local_cache.hpp"
@@ -13,6 +14,7 @@
 #include "launcher/features/stuck_workers.hpp"
 #include "launcher/features/time_limit.hpp"
 #include "launcher/features/watchdog.hpp"
+#include "launcher/watch/shared_looks.hpp"
 #include "rendezvous/system/small_file.hpp"
 #include "tests/launcher/worker_fixture.hpp"
 #include "tests/support/catch.hpp"
@@ -73,6 +75,10 @@ TEST_CASE("features: each is made where it was asked for, and not else") {
         [](LaunchOptions& options) { options.features.of<WatchdogOptions>().place = ""; },
         [](LaunchOptions& options) { options.features.of<FailureJudgeOptions>().program = "/judge"; },
         [](LaunchOptions& options) { options.features.of<NodeCheckOptions>().asked = true; },
+        [](LaunchOptions& options) {
+            options.features.of<SharedLooksOptions>().shared = std::make_shared<SharedLooks>();
+            options.features.of<HangWatchOptions>().limit = 1s;
+        },
         [](LaunchOptions& options) { options.environment[kStuckVariable] = "60"; },
         // What nodes share is worth a word, unasked.
         [](LaunchOptions& options) {

@@ -153,6 +153,17 @@ TEST_CASE("report: a worker that ran on when others had ended") {
         "  survivors: 0");
 }
 
+TEST_CASE("report: a job that hung") {
+    Failure failure = worker_failure();
+    failure.kind = Failure::Kind::hang;
+    failure.exit_code = 124;
+    failure.message = "rank 5 (gpu07) sleeps in next_batch (data.py:88)";
+    CHECK(report_of(failure, 124) ==
+          "train.py was stopped, because it hangs: rank 5 (gpu07) sleeps in next_batch (data.py:88)\n"
+          "  exiting with code 124\n"
+          "  survivors: 0");
+}
+
 TEST_CASE("report: a time limit, which nobody sent as a signal") {
     Failure failure;
     failure.kind = Failure::Kind::signalled;

@@ -182,6 +182,7 @@ TEST_CASE("result: the outcome and its name") {
         {75, std::nullopt, true, Outcome::preempted, "preempted"},
         {143, failure_of(Kind::signalled), true, Outcome::signalled, "signalled"},
         {124, failure_of(Kind::overdue), true, Outcome::failed, "failed"},
+        {124, failure_of(Kind::hang), true, Outcome::failed, "failed"},
         {69, failure_of(Kind::node_lost), true, Outcome::node_lost, "node_lost"},
         {77, std::nullopt, false, Outcome::not_admitted, "not_admitted"},
         {69, std::nullopt, false, Outcome::not_admitted, "not_admitted"},

@@ -69,6 +69,16 @@ TEST_CASE("clock: the first budget is three times the second, at least ten minut
     CHECK(hang_budgets(seconds(300), {}).going == seconds(300));
 }
 
+TEST_CASE("clock: a time in which the job stood still with its launcher does not count") {
+    ProgressClock clock = clock_of(seconds(10), seconds(100));
+    clock.begin(kStart);
+    clock.hear(ProgressSign::output, kStart);
+    clock.skip(seconds(60));
+    CHECK(clock.look(kStart + seconds(69)) == ClockAction::none);
+    CHECK(clock.age(kStart + seconds(65)) == seconds(5));
+    CHECK(clock.look(kStart + seconds(70)) == ClockAction::judge);
+}
+
 TEST_CASE("clock: the first budget runs until the first sign, the second from the last one on") {
     ProgressClock clock = clock_of(seconds(10), seconds(100));
     clock.begin(kStart);

@@ -153,7 +153,7 @@ TEST_CASE("job view: schema 1, with null for what is not known") {
         R"("host":"gpu0","pid":10,"state":"running","exit_code":null,"signal":null,"doing":null,)"
         R"("call":null,"cpu":null,"cpu_seconds":null,"resident_memory_bytes":null,"threads":null,)"
         R"("gpu":null,"output_age_s":null,"output_bytes":null,"last_line":null,"waiting_ratio":null}],)"
-        R"("progress":null,"verdict":null,"lost_time":null})");
+        R"("verdict":null,"progress":null,"lost_time":null})");
 }
 
 TEST_CASE("job view: each node says when what has not ended there is killed") {
@@ -201,6 +201,21 @@ TEST_CASE("job view: a large job fits into an answer") {
     status.host = std::string(255, 'h');
     status.workers.assign(10'000, {.rank = 2'000'000'000, .local_rank = 9'999, .pid = 4'194'304});
     CHECK(to_json(job_view({}, status, {}, "")).size() * 8 < kMaxAnswer);
+}
+
+TEST_CASE("job view: the verdict is the own one, or what node 0 tells") {
+    const HangVerdict hang{VerdictKind::hang, {3}, {0, 1}, "rank 3 sleeps", {"no progress for 31 s"}};
+    const VerdictView verdict = verdict_view(hang, 1'000, 32'999);
+    CHECK((verdict.age_s == 31 && verdict.since_unix_ms == 1'000 && verdict.suspects == std::vector{3}));
+    AgentStatus own = status_of(1, 2);
+    const auto told = [&](const std::optional<VerdictView>& of_node_0, int node) {
+        return job_view({}, own, {{node, "gpu0", to_json(status_of(0, 2), of_node_0), ""}}, "").verdict;
+    };
+    CHECK(told(verdict, 0) == verdict);
+    CHECK_FALSE(told({}, 0));
+    const JobView view = job_view({}, own, {}, "", verdict);
+    CHECK(view.verdict == verdict);
+    CHECK(parse_job_view(to_json(view)) == view);
 }
 
 }  // namespace ddprun

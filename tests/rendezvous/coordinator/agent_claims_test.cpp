@@ -54,6 +54,14 @@ TEST_CASE("an agent speaks of its own workers only") {
     CHECK(can_be_true(WorkersGone{.round = 0}, node));
 }
 
+TEST_CASE("of a hang the agent of node 0 speaks for all, and no other") {
+    WorkerFailed hang = failed_on(5, -1);
+    hang.failure.kind = Failure::Kind::hang;
+    CHECK(can_be_true(hang, {.hello = hello(0, 3, 3), .run = {.ends = {}}}));
+    CHECK_FALSE(can_be_true(hang, {.hello = hello(1, 3, 3), .run = {.base_rank = 3, .ends = {}}}));
+    CHECK_FALSE(can_be_true(gone_with(hang.failure), {.hello = hello(0, 3, 3), .run = {.ends = {}}}));
+}
+
 TEST_CASE("who says what cannot be true is lost, and is told one word") {
     for (const ControlMessage& lie : std::vector<ControlMessage>{
              failed_on(0, 0), gone_with(failed_on(0, 0).failure), WorkerDying{0, 0, 1, true},

@@ -143,4 +143,23 @@ TEST_CASE("who comes or is lost while the program thinks waits for the next roun
     CHECK(story.order() == Order{{1, 0}, {4, 1}, {3, 2}});
 }
 
+TEST_CASE("a hang on another node is asked about as that node's, and ends with its own code") {
+    Story story = asking(2, 2, {.max_restarts = 1});
+    WorkerFailed hang{.round = 0, .failure = {.kind = Failure::Kind::hang}};
+    hang.failure.rank = 1;
+    hang.failure.exit_code = kExitOverdue;
+    hang.failure.message = "rank 1 sleeps";
+    story.say(1, hang);
+    const auto stops = of_type<Stop>(story.last);
+    REQUIRE(stops.size() == 2);
+    CHECK((stops[0].cause.kind == Failure::Kind::hang && stops[0].cause.node_rank == 1));
+    CHECK((stops[0].cause.host == "gpu2" && stops[0].cause.rank == 1));
+    story.stopped({1, 2});
+    REQUIRE(of_type<JudgeFailure>(story.last).size() == 1);
+    CHECK(of_type<JudgeFailure>(story.last)[0].failure.kind == Failure::Kind::hang);
+    story.say(1, Judgement{0, Verdict::none});
+    CHECK(story.finished.at(2).exit_code == kExitOverdue);
+    CHECK(story.finished.at(2).message == "no restart: --hang-timeout says stop");
+}
+
 }  // namespace ddprun

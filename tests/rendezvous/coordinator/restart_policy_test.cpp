@@ -204,4 +204,21 @@ TEST_CASE("pauses double up to the longest, and jitter takes away half at most")
     CHECK(at_once.decide(failed(1), 0.5).delay == 0ms);
 }
 
+TEST_CASE("a hang is restarted only where that was asked for, whatever its exit code") {
+    auto hung = failed(124);
+    hung.failure.kind = Failure::Kind::hang;
+    RestartPolicy stops({.max_restarts = 2});
+    const auto refused = stops.decide(hung, 0);
+    CHECK((!refused.restart && refused.message == "no restart: --hang-timeout says stop"));
+    RestartPolicy restarts({.max_restarts = 1, .no_restart_on = {{124, 124}}, .after_hang = true});
+    CHECK(restarts.decide(hung, 0).restart);
+    CHECK(restarts.decide(hung, 0).message == "no restart: all 1 of --max-restarts are used up");
+    // The user's program is stronger, with a restart that is left.
+    hung.answer = Judgement::Answer::restart;
+    CHECK(stops.decide(hung, 0).restart);
+    RestartPolicy none({.after_hang = true});
+    hung.answer = Judgement::Answer::none;
+    CHECK((!none.decide(hung, 0).restart && none.decide(hung, 0).message.empty()));
+}
+
 }  // namespace ddprun

@@ -158,4 +158,16 @@ TEST_CASE("a round that was taken over awaits those whose workers are not known 
     CHECK(game.round.cause().value().kind == Failure::Kind::node_lost);
 }
 
+TEST_CASE("a failure is placed on the node that has its rank, whichever node tells of it") {
+    const Game game(2);
+    Failure failure{.kind = Failure::Kind::hang, .node_rank = 0, .host = "gpu0"};
+    failure.rank = 3;
+    const Failure placed = placed_by_rank(failure, game.roster.nodes());
+    CHECK((placed.node_rank == 1 && placed.host == "gpu1" && placed.local_rank == 1 && placed.rank == 3));
+    failure.rank = -1;
+    CHECK(placed_by_rank(failure, game.roster.nodes()) == failure);
+    failure.rank = 4;
+    CHECK(placed_by_rank(failure, game.roster.nodes()) == failure);
+}
+
 }  // namespace ddprun
