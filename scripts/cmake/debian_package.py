@@ -22,6 +22,12 @@ COPYRIGHT = """ddprun: starts distributed programs. Copyright 2026 The ddprun au
 License: Apache-2.0, whose text is in /usr/share/common-licenses/Apache-2.0 on Debian systems.
 
 """
+# The last of the licences of what is inside; Debian has its text once for all packages.
+OF_ELFUTILS = "elfutils: GNU Lesser General Public License 3, and the GNU General Public License 3 that it is part of\n"
+COMMON = "\nTheir texts are in /usr/share/common-licenses/LGPL-3 and /usr/share/common-licenses/GPL-3 on Debian systems.\n"
+OVERRIDES = """# The programs run on any distribution, so all but glibc is linked into them; libelf needs zlib for sections that are compressed.
+ddprun: embedded-library *zlib*
+"""
 
 
 def read(path):
@@ -47,7 +53,10 @@ def compress(path, name=None):
 def document(tree, control, said):
     package, version, maintainer = (re.search(f"^{field}: (.*)$", control, re.MULTILINE)[1] for field in ("Package", "Version", "Maintainer"))
     folder = os.path.join(tree, "usr", "share", "doc", package)
-    write(os.path.join(folder, "copyright"), COPYRIGHT + read(os.path.join(ROOT, "apps", "cli", "licenses.txt")).lstrip())
+    licences = read(os.path.join(ROOT, "apps", "cli", "licenses.txt")).lstrip()
+    write(os.path.join(folder, "copyright"), COPYRIGHT + licences[:licences.index(OF_ELFUTILS)] + OF_ELFUTILS + COMMON)
+    if package == "ddprun":
+        write(os.path.join(tree, "usr", "share", "lintian", "overrides", package), OVERRIDES)
     date = email.utils.formatdate(int(os.environ["SOURCE_DATE_EPOCH"]))
     change = f"{package} ({version}) unstable; urgency=medium\n\n  * What has changed is in changelog.gz.\n\n -- {maintainer}  {date}\n"
     write(os.path.join(folder, "changelog.Debian"), change)
