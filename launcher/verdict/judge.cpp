@@ -52,7 +52,7 @@ bool gets_on(const RankState& state) {
     return own.children || own.read_per_s > kLeastPerSecond || own.written_per_s > kLeastPerSecond;
 }
 
-std::string group_of(const RankState& state) {
+std::string call_group(const RankState& state) {
     return state.seen->call ? state.seen->call->group : std::string();
 }
 
@@ -60,7 +60,7 @@ std::string group_of(const RankState& state) {
 // over; and then those that none of it waits for.
 Ranks ring(const States& states) {
     const auto may_be = [](auto& state) {
-        return state.is_alive() && !state.awaited.empty() && (state.is_pair() || !group_of(state).empty());
+        return state.is_alive() && !state.awaited.empty() && (state.is_pair() || !call_group(state).empty());
     };
     Ranks ranks = ranks_that(states, may_be);
     for (std::size_t before = 0; before != ranks.size();) {
@@ -82,9 +82,10 @@ Ranks ring(const States& states) {
     for (const RankState& state : states) {
         if (!ranks.contains(state.rank())) continue;
         is_paired = is_paired && state.is_pair();
-        is_crossed = is_crossed || std::any_of(states.begin(), states.end(), [&](auto& other) {
-                         return group_of(other) != group_of(state) && awaits_one_of(state, {other.rank()});
-                     });
+        is_crossed =
+            is_crossed || std::any_of(states.begin(), states.end(), [&](auto& other) {
+                return call_group(other) != call_group(state) && awaits_one_of(state, {other.rank()});
+            });
     }
     return is_paired || is_crossed ? ranks : Ranks();
 }
@@ -148,13 +149,13 @@ Parties parties_of(const States& states) {
     return parties;
 }
 
-struct Finding {
+struct HangFinding {
     VerdictKind kind = VerdictKind::none;
     Ranks suspects;
     Ranks waiting;
 };
 
-Finding hang_of_others(const States& states, const Parties& parties) {
+HangFinding hang_of_others(const States& states, const Parties& parties) {
     const bool have_most_ended = parties.ended.size() * 2 > states.size();
     Ranks others = in_question(states, parties.waiters,
                                have_most_ended ? parties.others : united(parties.others, parties.ended));
@@ -163,7 +164,7 @@ Finding hang_of_others(const States& states, const Parties& parties) {
     const bool some_go_on = std::any_of(states.begin(), states.end(), [&](auto& state) {
         return others.contains(state.rank()) && (state.role == Role::computes || gets_on(state));
     });
-    Finding found{VerdictKind::hang, {}, parties.waiters};
+    HangFinding found{VerdictKind::hang, {}, parties.waiters};
     if (!ended.empty() && !some_go_on) {
         found.suspects = ended;
     } else if (!others.empty()) {
@@ -201,9 +202,9 @@ auto call_site(const RankState& state) {
                                   : std::tuple(state.place->file, state.place->function, state.place->line);
 }
 
-Finding difference_of_calls(const States& states, const Ranks& waiters) {
+HangFinding difference_of_calls(const States& states, const Ranks& waiters) {
     const auto found = [&](VerdictKind kind, const Ranks& suspects) {
-        return Finding{kind, suspects, without(waiters, suspects)};
+        return HangFinding{kind, suspects, without(waiters, suspects)};
     };
     const Ranks meeting =
         ranks_that(states, [](auto& state) { return state.role == Role::meets && !state.operation.empty(); });
@@ -219,12 +220,12 @@ Finding difference_of_calls(const States& states, const Ranks& waiters) {
     const Ranks numbered = ranks_that(states, [&](auto& state) {
         return waiters.contains(state.rank()) && state.seen->call && state.seen->call->number != 0;
     });
-    const auto groups = smaller_camps(states, numbered, group_of);
+    const auto groups = smaller_camps(states, numbered, call_group);
     const auto behind = smaller_camps(states, numbered, [](auto& state) { return state.seen->call->number; });
     return found(VerdictKind::hang, !groups && behind && numbered == waiters ? *behind : Ranks());
 }
 
-Finding finding_of(const States& states) {
+HangFinding finding_of(const States& states) {
     if (const Ranks ranks = ring(states); !ranks.empty()) {
         const Ranks waiting = with_role(states, {Role::meets, Role::asks, Role::syncs});
         return {VerdictKind::deadlock, ranks, without(waiting, ranks)};
@@ -251,7 +252,7 @@ Finding finding_of(const States& states) {
 
 HangVerdict judge(const std::vector<Observation>& observations, const JobMoment& moment) {
     const States states = rank_states(observations);
-    const Finding found = finding_of(states);
+    const HangFinding found = finding_of(states);
     HangVerdict verdict{.kind = found.kind};
     verdict.suspects.assign(found.suspects.begin(), found.suspects.end());
     verdict.waiting.assign(found.waiting.begin(), found.waiting.end());
