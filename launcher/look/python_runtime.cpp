@@ -70,7 +70,7 @@ std::uint32_t version_of(const MemoryReader& memory, const Mapping& mapping, std
 
 }  // namespace
 
-std::optional<PythonName> python_name(std::string_view path) {
+std::optional<PythonName> interpreter_name(std::string_view path) {
     constexpr std::string_view kLibrary = "libpython3", kProgram = "python";
     std::string_view rest = path.substr(path.rfind('/') + 1);
     PythonName name;
@@ -92,7 +92,7 @@ std::optional<PythonRuntime> find_python(const MemoryReader& memory, const std::
                                          const std::string& root) {
     std::vector<std::pair<const Mapping*, PythonName>> candidates;
     for (const auto& mapping : mappings) {
-        const auto name = mapping.offset == 0 ? python_name(mapping.path) : std::nullopt;
+        const auto name = mapping.offset == 0 ? interpreter_name(mapping.path) : std::nullopt;
         if (name && candidates.size() < kMaxCandidates) candidates.emplace_back(&mapping, *name);
     }
     // A program may have taken the library's _PyRuntime over; so it is asked first.

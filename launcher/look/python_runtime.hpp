@@ -30,7 +30,7 @@ struct PythonName {
 };
 
 // Returns nothing for a path that no interpreter has. Pure.
-std::optional<PythonName> python_name(std::string_view path);
+std::optional<PythonName> interpreter_name(std::string_view path);
 
 // Returns nothing for a process without Python. Symbols are looked for in memory; what is not there is looked
 // for in the file, by its path, else by that behind `root`: "/proc/12/root". No file is opened if `root` is

@@ -35,7 +35,7 @@ std::string words_of_state(const RankState& state) {
     if (!is_pair || state.kind == WaitKind::collective) return past_text(doing_text(state));
     const std::string place = state.place == nullptr ? std::string() : line_text(*state.place);
     return fmt::format(
-        "waited for {}{}", ranks_text(state.awaited),
+        "waited for {}{}", named_ranks(state.awaited),
         place.empty() ? "" : fmt::format(" in {} ({})", harmless_line(state.place->function), place));
 }
 

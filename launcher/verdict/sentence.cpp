@@ -126,7 +126,7 @@ std::string for_several(const std::string& doing) { return with_verb(doing, &Ver
 
 std::string subject(const std::vector<int>& ranks, const std::vector<std::string>& hosts) {
     const bool is_one_host = !hosts.empty() && !hosts[0].empty() && ranks.size() == 1;
-    return is_one_host ? fmt::format("{} ({})", ranks_text(ranks), hosts[0]) : ranks_text(ranks);
+    return is_one_host ? fmt::format("{} ({})", named_ranks(ranks), hosts[0]) : named_ranks(ranks);
 }
 
 std::string text_of(const Phrase& phrase) {
@@ -134,7 +134,7 @@ std::string text_of(const Phrase& phrase) {
     std::string doing = phrase.ranks.size() == 1 ? phrase.doing : for_several(phrase.doing);
     const std::size_t another = doing.find(kAnotherRank);
     if (another != std::string::npos && !phrase.awaited.empty())
-        doing.replace(another, kAnotherRank.size(), ranks_text(phrase.awaited));
+        doing.replace(another, kAnotherRank.size(), named_ranks(phrase.awaited));
     return fmt::format("{} {}{}", subject(phrase.ranks, phrase.hosts), doing, time);
 }
 
@@ -166,9 +166,9 @@ std::string ring_text(const std::vector<RankState>& states, const std::vector<in
         }
         const RankState& state = state_of(states, rank);
         links.push_back(
-            fmt::format("rank {} for {}{}", rank, ranks_text(state.awaited), meeting_place(state)));
+            fmt::format("rank {} for {}{}", rank, named_ranks(state.awaited), meeting_place(state)));
     }
-    return fmt::format("{} wait for each other: {}", ranks_text(ranks), joined(links, ", "));
+    return fmt::format("{} wait for each other: {}", named_ranks(ranks), joined(links, ", "));
 }
 
 std::string own_progress(const RankState& state) {
@@ -184,8 +184,8 @@ std::string awaited_text(const std::vector<RankState>& states, const HangVerdict
     const std::string one = subject({first.rank()}, {harmless_line(first.seen->host, kMaxName)});
     const bool is_one = found.suspects.size() == 1;
     const std::string whom =
-        is_one ? one + ", which" : fmt::format("{}, of which {}", ranks_text(found.suspects), one);
-    return fmt::format("{} {} for {} {}", ranks_text(found.waiting),
+        is_one ? one + ", which" : fmt::format("{}, of which {}", named_ranks(found.suspects), one);
+    return fmt::format("{} {} for {} {}", named_ranks(found.waiting),
                        found.waiting.size() == 1 ? "waits" : "wait", whom, own_progress(first));
 }
 
@@ -204,7 +204,7 @@ std::string numbers_text(const std::vector<RankState>& states) {
     std::vector<std::string> parts;
     for (const auto& [number, ranks] : calls) {
         if (parts.size() < kMaxPhrases)
-            parts.push_back(fmt::format("call {}: {}", grouped(number), ranks_text(ranks)));
+            parts.push_back(fmt::format("call {}: {}", grouped(number), named_ranks(ranks)));
     }
     return joined(parts, "; ");
 }
@@ -222,7 +222,7 @@ std::string kernel_evidence(const RankState& state) {
 
 }  // namespace
 
-std::string ranks_text(const std::vector<int>& ranks) {
+std::string named_ranks(const std::vector<int>& ranks) {
     return fmt::format("{} {}", ranks.size() == 1 ? "rank" : "ranks", number_set_text(spans_of(ranks)));
 }
 

@@ -12,7 +12,7 @@ namespace ddprun {
 inline namespace launch {
 
 // Returns "rank 3", "ranks 0-2,4-15"; parse_rank_set() reads what stands behind the word.
-std::string ranks_text(const std::vector<int>& ranks);
+std::string named_ranks(const std::vector<int>& ranks);
 
 // Returns the base name of the file with the line: "data.py:88".
 std::string line_text(const Frame& frame);

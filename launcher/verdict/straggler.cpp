@@ -66,10 +66,10 @@ std::optional<HangVerdict> WaitHistory::straggler() const {
                                  ? fmt::format(" ({})", hosts_.at(first))
                                  : std::string();
     verdict.kind = VerdictKind::straggler;
-    verdict.sentence = fmt::format("{} wait {} % of their time for {}{}", ranks_text(verdict.waiting), least,
-                                   ranks_text(verdict.suspects), host);
+    verdict.sentence = fmt::format("{} wait {} % of their time for {}{}", named_ranks(verdict.waiting), least,
+                                   named_ranks(verdict.suspects), host);
     verdict.evidence = {
-        fmt::format("{} looks; {} waits {} % at most", looks_.size(), ranks_text(verdict.suspects), most),
+        fmt::format("{} looks; {} waits {} % at most", looks_.size(), named_ranks(verdict.suspects), most),
         fmt::format("rank {} {}", first, looks_.back().at(first).doing)};
     return verdict;
 }

@@ -135,7 +135,7 @@ bool may_be_rank(pid_t pid) {
     const auto mappings = read_mappings(pid);
     if (!mappings) return false;
     const bool has_python = std::any_of(mappings->begin(), mappings->end(), [](const Mapping& mapping) {
-        return python_name(mapping.path).has_value();
+        return interpreter_name(mapping.path).has_value();
     });
     return has_python || publishes_calls(*mappings);
 }

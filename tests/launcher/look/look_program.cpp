@@ -50,7 +50,7 @@ int look_at(pid_t pid, const char* image_file) {
     const auto mappings = read_mappings(pid);
     if (!mappings) return std::puts(to_reason(pid, mappings.error().value()).c_str()), 1;
     for (const auto& mapping : *mappings)
-        if (mapping.offset == 0 && python_name(mapping.path)) image.mappings.push_back(mapping);
+        if (mapping.offset == 0 && interpreter_name(mapping.path)) image.mappings.push_back(mapping);
     for (const auto& thread : read_process_view(pid).threads) image.threads.push_back(thread.id);
     const auto root = fmt::format("/proc/{}/root", pid);
     const ProcessMemory memory(pid);

@@ -109,7 +109,7 @@ TEST_CASE("which files may be an interpreter, and of which version") {
           Row{"python", false, 0, false}, Row{"/bin/python3.13t", false, 0x030dfff0, false},
           Row{"/bin/python3.1234", false, 0x037bfff0, false}}) {
         INFO(row.path);
-        const auto name = python_name(row.path);
+        const auto name = interpreter_name(row.path);
         REQUIRE(name.has_value());
         CHECK(name->is_library == row.is_library);
         CHECK(name->version == row.version);
@@ -117,7 +117,7 @@ TEST_CASE("which files may be an interpreter, and of which version") {
     }
     for (const char* path : {"", "/", "/usr/bin/python2.7", "/usr/lib/libpython2.7.so", "/usr/bin/pythonic",
                              "/python3/x", "[heap]"})
-        CHECK_FALSE(python_name(path).has_value());
+        CHECK_FALSE(interpreter_name(path).has_value());
     CHECK(python_version_text(0x030bfff0) == "3.11");
     CHECK(python_version_text(0x030c01f0) == "3.12.1");
 }

@@ -50,7 +50,7 @@ std::vector<std::string> pythons() {
     const auto add = [&](const fs::path& path) {
         std::error_code error;
         const auto file = fs::canonical(path, error);
-        const auto name = python_name(file.native());
+        const auto name = interpreter_name(file.native());
         if (!error && name && (name->version >> 16 & 0xff) >= 8 && known.insert(file).second)
             found.push_back(path);
     };

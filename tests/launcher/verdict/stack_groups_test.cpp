@@ -135,9 +135,9 @@ TEST_CASE("stacks: JSON of schema 1") {
 }
 
 TEST_CASE("stacks: ranks are told as a set that options read") {
-    CHECK(ranks_text({4}) == "rank 4");
-    CHECK(ranks_text({0, 1, 2, 9}) == "ranks 0-2,9");
-    const auto set = parse_rank_set(ranks_text({0, 1, 2, 9}).substr(6));
+    CHECK(named_ranks({4}) == "rank 4");
+    CHECK(named_ranks({0, 1, 2, 9}) == "ranks 0-2,9");
+    const auto set = parse_rank_set(named_ranks({0, 1, 2, 9}).substr(6));
     CHECK(std::get<RankSet>(set).contains(9));
 }
 
