@@ -392,7 +392,8 @@ void read_observations(Text text) {
     must(parse_observations(to_json(*look)).has_value(), "observations that are none after their text");
     const HangVerdict verdict = judge(*look, {});
     must(is_harmless(verdict.sentence), "a sentence that cannot be shown");
-    for (const std::string_view line : lines_of(stacks_text({.threads = true}, *look, verdict)))
+    const std::string text_of_stacks = stacks_text({.threads = true}, *look, verdict);
+    for (const std::string_view line : lines_of(text_of_stacks))
         must(is_harmless(line), "a stack that cannot be shown");
 }
 
