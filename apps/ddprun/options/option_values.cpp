@@ -332,7 +332,7 @@ void parse_hang_timeout(const std::string& text, HangWatchOptions& watch) {
     const auto action = std::find_if(std::begin(kActions), std::end(kActions),
                                      [&](const auto& one) { return one.first == text.substr(colon); });
     if (!limit || *limit < kLeastHangTimeout || action == std::end(kActions))
-        throw BadValue("must be S, S:stop or S:restart, like 300:stop, S at least 1 s");
+        throw BadValue("must be S, S:report, S:stop or S:restart, like 300:stop, S at least 1 s");
     watch.limit = limit;
     watch.action = action->second;
     watch.text = text.substr(0, colon);
